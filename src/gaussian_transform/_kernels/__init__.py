@@ -1,0 +1,1 @@
+"""Compiled loops: plain arrays in, results written to the arrays given last; nothing is checked or allocated here."""

@@ -1,0 +1,99 @@
+"""Checks of what users pass: each failure is one sentence with the parameter, its value, what is needed and what to do."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gaussian_transform._typing import FloatArray
+
+
+def check_radius(eps: Any, name: str = "eps") -> float:
+    """Return a radius: a finite number above 0."""
+    value = _check_real(name, eps, "the radius of the neighbourhoods, in the units of the data")
+    if not 0.0 < value < math.inf:
+        raise ValueError(
+            f"{name}={eps!r} must be a finite number above 0: the radius of the neighbourhoods, in the data's units."
+        )
+    return value
+
+
+def check_lam(lam: Any) -> float:
+    """Return the weight of the covariances: a finite number, at least 0."""
+    value = _check_real("lam", lam, "the weight of the covariances")
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"lam={lam!r} must be a finite number of at least 0; 0 is mean shift, 1 the paper's default.")
+    return value
+
+
+def check_count(name: str, value: Any, minimum: int) -> int:
+    """Return a whole number of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name}={value!r} must be a whole number of at least {minimum}.")
+    if value < minimum:
+        raise ValueError(f"{name}={value!r} must be at least {minimum}.")
+    return int(value)
+
+
+def check_tol(tol: Any) -> float:
+    """Return the tolerance for stopping early: a finite number, at least 0."""
+    value = _check_real("tol", tol, "the longest move, as a share of eps, at which iterations stop")
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"tol={tol!r} must be a finite number of at least 0; 0 runs all iterations.")
+    return value
+
+
+def check_n_jobs(n_jobs: Any) -> int | None:
+    """Return the number of threads: None, or a whole number other than 0."""
+    if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
+        raise ValueError(f"n_jobs={n_jobs!r} must be None (all cores), a number of threads, or -1 (all cores), -2, ….")
+    return None if n_jobs is None else int(n_jobs)
+
+
+def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
+    """Return the weights of `n` points as probabilities; None means equal weights."""
+    if sample_weight is None:
+        return np.full(n, 1.0 / n)
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold one number for each of the {n} points: {error}.") from None
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape}; it must have one weight for each of the {n} points."
+        )
+    if not np.all(np.isfinite(weights)):
+        first = int(np.flatnonzero(~np.isfinite(weights))[0])
+        raise ValueError(
+            f"sample_weight[{first}]={weights[first]} must be a finite number; use 0 to leave a point out."
+        )
+    if np.any(weights < 0.0):
+        first = int(np.flatnonzero(weights < 0.0)[0])
+        raise ValueError(f"sample_weight[{first}]={weights[first]} must not be negative; use 0 to leave a point out.")
+    largest = float(weights.max())
+    if largest == 0.0:
+        raise ValueError("sample_weight is zero for every point; at least one weight must be above 0.")
+    weights = weights / largest  # first, so that the sum cannot overflow
+    weights /= weights.sum()
+    return weights
+
+
+def check_extent(points: FloatArray, eps: float) -> None:
+    """Make sure that distances in units of eps can be squared."""
+    extent = float(np.max(points.max(axis=0) / 2.0 - points.min(axis=0) / 2.0)) * 2.0
+    if extent / eps > 1e150:
+        raise ValueError(
+            f"eps={eps:g} is too small for points that span {extent:g}; the span must stay below 1e150 eps."
+        )
+
+
+def _check_real(name: str, value: Any, meaning: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name}={value!r} must be a number: {meaning}.")
+    return float(value)

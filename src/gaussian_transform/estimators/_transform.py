@@ -1,0 +1,331 @@
+"""The Gaussian transform and mean shift as transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gaussian_transform import _validation, distances, linkage
+from gaussian_transform._parallel import effective_n_jobs
+from gaussian_transform._typing import AnyArray, FloatArray, Gaussians, IntArray
+from gaussian_transform.iteration import GaussianIteration, Progress, Variant
+from gaussian_transform.neighborhoods import typical_radius
+from gaussian_transform.profiles import find_profile
+
+
+def check_points(estimator: BaseEstimator, X: npt.ArrayLike, *, is_new: bool = True) -> AnyArray:
+    """Return points as a float64 or float32 array of shape (n, m); unless `is_new`, with the columns of the fit."""
+    points: AnyArray = validate_data(estimator, X, dtype=[np.float64, np.float32], order="C", reset=is_new)
+    return points
+
+
+class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """What the transforms share; a subclass says which λ it uses.
+
+    Fitted, it keeps the distinct Gaussians of every iteration (`_states`) in the units of `_frame`.
+    """
+
+    eps: float | None
+    n_iter: int
+    kernel: str | Callable[..., Any]
+    merge: bool
+    tol: float
+    store_history: bool
+    n_jobs: int | None
+    callback: Callable[[Progress], object] | None
+
+    def _lam(self) -> float:
+        raise NotImplementedError
+
+    def _n_eig(self, n_features: int) -> int | None:
+        return None
+
+    def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
+        """Run the iterations on a cloud.
+
+        Parameters
+        ----------
+        X : array of shape (n, m)
+            The points.
+        y : None
+            Ignored.
+        sample_weight : array of shape (n,), optional
+            Weights of the points, equal by default. They are normalised; a point of weight k counts as k points, and one
+            of weight 0 moves along without being counted.
+        """
+        X = check_points(self, X)
+        points = X.astype(np.float64, copy=False)
+        weights = _validation.check_weights(sample_weight, len(points))
+        self.eps_ = self._radius(points[weights > 0.0])
+        _validation.check_extent(points, self.eps_)
+        self._iteration = self._make_iteration(points.shape[1])
+        frame, states = self._iteration.run(
+            points,
+            weights,
+            _validation.check_count("n_iter", self.n_iter, 0),
+            tol=_validation.check_tol(self.tol),
+            callback=self.callback,
+        )
+        self._frame, self._states = frame, states
+        self._start = points
+        self._dtype = X.dtype
+        self.n_iter_ = len(states) - 1
+        final = self._at(self.n_iter_)
+        self.points_, self.covariances_ = final.points, final.covariances
+        self.history_ = [self._at(k) for k in range(len(states))] if self.store_history else None
+        return self
+
+    def fit_transform(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> AnyArray:
+        """Run the iterations on a cloud and return where its points end, shape (n, m)."""
+        return self.fit(X, y, sample_weight=sample_weight).points_
+
+    def transform(self, X: npt.ArrayLike) -> AnyArray:
+        """Take points through the iterations of the fit, as points of no mass, and return where they end.
+
+        The points of the fit end at `points_`. A point without neighbours stays where it is.
+        """
+        travellers, X = self._travel(X)
+        is_still = np.all(travellers.points == self._frame.enter(X.astype(np.float64)), axis=1)
+        ends = np.where(is_still[:, None], X, self._frame.leave(travellers.points))
+        return ends.astype(X.dtype, copy=False)
+
+    def distances(self) -> AnyArray:
+        """Return the matrix of GT distances after the iterations, shape (n, n)."""
+        check_is_fitted(self)
+        return self._in_units(distances.gt_distances(self._gaussians(), self._lam(), **self._how()))
+
+    def neighbors_graph(self, radius: float | None = None) -> csr_array:
+        """Return the GT distances up to `radius` (``eps_`` by default) as a sparse matrix.
+
+        Zeros, the diagonal among them, are stored; pairs with d² ≤ radius²·(1 + 1e-9) are inside.
+        """
+        check_is_fitted(self)
+        radius = self.eps_ if radius is None else _validation.check_radius(radius, "radius")
+        graph = distances.radius_graph(self._gaussians(), self._lam(), radius / self._frame.unit, **self._how())
+        graph.data = self._in_units(graph.data)
+        return graph
+
+    def embedding(self) -> AnyArray:
+        """Return points (x, √λ·vec Σ^½) of a Euclidean space, shape (n, m + m(m+1)/2).
+
+        Their Euclidean distance E satisfies d ≤ E ≤ √2·d for the GT distance d, with E = d where covariances commute.
+        """
+        check_is_fitted(self)
+        embedded = self._in_units(distances.hellinger_embedding(self._gaussians(), self._lam()))
+        embedded[:, : self.n_features_in_] = self.points_
+        return embedded
+
+    def linkage(self, method: linkage.Method = "single") -> FloatArray:
+        """Return the dendrogram of the GT distance as a SciPy linkage matrix, shape (n - 1, 4).
+
+        "single" is an exact minimum spanning tree in O(n) memory; "complete", "average", "weighted" and "ward" need the
+        distances of all pairs.
+        """
+        check_is_fitted(self)
+        Z = linkage.linkage(self._gaussians(), self._lam(), method, n_jobs=self.n_jobs)
+        Z[:, 2] *= self._frame.unit
+        return Z
+
+    def _radius(self, points: FloatArray) -> float:
+        return typical_radius(points) if self.eps is None else _validation.check_radius(self.eps)
+
+    def _make_iteration(self, n_features: int) -> GaussianIteration:
+        return GaussianIteration(
+            eps=self.eps_,
+            lam=self._lam(),
+            profile=find_profile(self.kernel, n_features),
+            n_eig=self._n_eig(n_features),
+            variant=Variant(merges=bool(self.merge)),
+            n_threads=effective_n_jobs(_validation.check_n_jobs(self.n_jobs)),
+        )
+
+    def _travel(self, X: npt.ArrayLike) -> tuple[Gaussians, AnyArray]:
+        """Return where new points end, in the frame, and the points themselves."""
+        check_is_fitted(self)
+        X = check_points(self, X, is_new=False)
+        points = X.astype(np.float64, copy=False)
+        _validation.check_extent(np.vstack([self._start, points]), self.eps_)
+        return self._iteration.travel(self._frame, self._states, points), X
+
+    def _members(self, k: int) -> IntArray:
+        """Return which point of state `k` each of the user's points has become."""
+        members = self._states[0].of_previous
+        for state in self._states[1 : k + 1]:
+            members = state.of_previous[members]
+        return members
+
+    def _gaussians(self) -> Gaussians:
+        """Return the final Gaussian of each of the user's points, in the frame."""
+        members = self._members(self.n_iter_)
+        return Gaussians(*(array[members] for array in self._states[-1].gaussians))
+
+    def _at(self, k: int) -> Gaussians:
+        """Return the Gaussian of each of the user's points after `k` iterations, in the user's units and precision."""
+        members = self._members(k)
+        now = Gaussians(*(array[members] for array in self._states[k].gaussians))
+        is_still = np.all(now.points == self._frame.enter(self._start), axis=1)
+        points = np.where(is_still[:, None], self._start, self._frame.leave(now.points))
+        covariances = now.covariances * self._frame.unit**2
+        return Gaussians(points.astype(self._dtype), covariances.astype(self._dtype))
+
+    def _in_units(self, lengths: FloatArray) -> AnyArray:
+        return (lengths * self._frame.unit).astype(self._dtype, copy=False)
+
+    def _how(self) -> dict[str, Any]:
+        return {"n_eig": self._n_eig(self.n_features_in_), "n_jobs": self.n_jobs}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class GaussianTransform(_LocalTransform):
+    """The Gaussian transform: points drawn to the means of their neighbourhoods under a distance that sees shape.
+
+    Around every point a Gaussian is estimated from its neighbourhood. The GT distance between two points compares both
+    their positions and these Gaussians,
+
+        d(x, x')² = ‖x − x'‖² + λ·dcov²(Σ(x), Σ(x')),
+
+    with dcov the Bures distance. Each iteration moves every point to the mean of its closed GT ball of radius eps and
+    takes the covariances of the moved points anew (Algorithm 1 of the paper). Edges and crossings are thereby kept apart
+    that mean shift (λ = 0) runs together.
+
+    Parameters
+    ----------
+    eps : float, optional
+        Radius of the neighbourhoods, in the units of the data. By default the median distance to the 16th nearest
+        neighbour.
+    lam : float, default 1
+        Weight λ ≥ 0 of the covariances; 0 is mean shift.
+    n_iter : int, default 1
+        Iterations to run; 0 only measures distances.
+    kernel : {"truncated", "gaussian", "cauchy"} or callable, default "truncated"
+        Weight of a neighbour at distance d: 1 up to eps and 0 beyond, exp(−r/2), (1+r)^−(m/2+1), or a function of an array
+        of r = d²/eps². Smooth kernels look at all pairs of points.
+    n_eig : int, optional
+        Keep only this many eigenvalues in the trace of the Bures distance, as the paper's experiments do. It is another
+        distance, not only a faster one; by default all are kept.
+    merge : bool, default True
+        Merge points that have become one, adding up their weights; faster, with the same result.
+    tol : float, default 0
+        Stop when no point moves by more than ``tol * eps``; 0 runs all iterations.
+    store_history : bool, default False
+        Keep the Gaussians of every iteration in `history_`.
+    n_jobs : int, optional
+        Threads to use, by default all cores; the result does not depend on it.
+    callback : callable, optional
+        Called with a `Progress` after every pass over the data.
+
+    Attributes
+    ----------
+    points_ : array of shape (n, m)
+        Where the points are after the iterations.
+    covariances_ : array of shape (n, m, m)
+        Covariance of the neighbourhood of each.
+    eps_ : float
+        The radius used.
+    n_iter_ : int
+        Iterations run.
+    history_ : list of Gaussians, or None
+        With `store_history`, points and covariances after 0, 1, … iterations.
+    n_features_in_, feature_names_in_
+        As for every estimator of scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import gaussian_transform as gt
+    >>> line = np.c_[np.arange(9.0), [0.1, -0.1, 0, 0.1, -0.1, 0, 0.1, -0.1, 0]]
+    >>> cleaned = gt.GaussianTransform(eps=2.5, n_iter=2).fit_transform(line)
+    >>> bool(np.abs(cleaned[:, 1]).max() < 0.05)
+    True
+    """
+
+    def __init__(
+        self,
+        eps: float | None = None,
+        lam: float = 1.0,
+        *,
+        n_iter: int = 1,
+        kernel: str | Callable[..., Any] = "truncated",
+        n_eig: int | None = None,
+        merge: bool = True,
+        tol: float = 0.0,
+        store_history: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.eps = eps
+        self.lam = lam
+        self.n_iter = n_iter
+        self.kernel = kernel
+        self.n_eig = n_eig
+        self.merge = merge
+        self.tol = tol
+        self.store_history = store_history
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def _lam(self) -> float:
+        return _validation.check_lam(self.lam)
+
+    def _n_eig(self, n_features: int) -> int | None:
+        if self.n_eig is None:
+            return None
+        n_eig = _validation.check_count("n_eig", self.n_eig, 1)
+        return None if n_eig >= n_features else n_eig
+
+
+class MeanShiftTransform(_LocalTransform):
+    """Blurring mean shift: each iteration moves every point to the mean of its Euclidean ball; the λ = 0 member.
+
+    Parameters
+    ----------
+    eps : float, optional
+        Radius of the balls; by default the median distance to the 16th nearest neighbour.
+    n_iter, kernel, merge, tol, store_history, n_jobs, callback
+        As for `GaussianTransform`.
+
+    Attributes
+    ----------
+    points_, covariances_, eps_, n_iter_, history_
+        As for `GaussianTransform`.
+
+    Examples
+    --------
+    >>> import gaussian_transform as gt
+    >>> gt.MeanShiftTransform(eps=1.5).fit_transform([[0.0], [1.0], [5.0]]).ravel()
+    array([0.5, 0.5, 5. ])
+    """
+
+    def __init__(
+        self,
+        eps: float | None = None,
+        *,
+        n_iter: int = 1,
+        kernel: str | Callable[..., Any] = "truncated",
+        merge: bool = True,
+        tol: float = 0.0,
+        store_history: bool = False,
+        n_jobs: int | None = None,
+        callback: Callable[[Progress], object] | None = None,
+    ) -> None:
+        self.eps = eps
+        self.n_iter = n_iter
+        self.kernel = kernel
+        self.merge = merge
+        self.tol = tol
+        self.store_history = store_history
+        self.n_jobs = n_jobs
+        self.callback = callback
+
+    def _lam(self) -> float:
+        return 0.0

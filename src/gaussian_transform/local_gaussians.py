@@ -1,0 +1,197 @@
+"""Balls to means and covariances: the local Gaussians around every point.
+
+Three ways to go over the balls of a metric, behind one surface (`LocalMeasures`): `row_sweep.RowSweep` recomputes pairs on
+the fly in up to three dimensions, `BallLists` keeps neighbour lists in any dimension, `SmoothMeasures` weighs all points
+by a smooth kernel. Each is made for one metric, that of some Gaussians (sources, with weights) as seen from queries, and
+then gives the means of the balls and the covariances of the moved sources over the same balls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from gaussian_transform._kernels.lists import list_covariances, list_means, weighted_covariances, weighted_means
+from gaussian_transform._parallel import run_ranges
+from gaussian_transform._typing import FloatArray, Gaussians, IntArray, KeyArray
+from gaussian_transform.distances import gt_distances, radius_graph
+
+TIE_TOLERANCE = 1e-9
+"""A point is inside a closed ball iff d² ≤ ε²(1 + TIE_TOLERANCE); every engine uses this one rule."""
+
+
+class BallMeans(NamedTuple):
+    """Where the balls of some queries lead.
+
+    Attributes
+    ----------
+    shift : array of shape (n_queries, m)
+        From each query to the mean of its ball; 0 where the ball holds no mass.
+    mass : array of shape (n_queries,)
+        Weight of each ball.
+    keys : array of shape (n_queries,)
+        Sum of the members' random 64-bit keys: queries with the same members have the same one.
+    """
+
+    shift: FloatArray
+    mass: FloatArray
+    keys: KeyArray
+
+
+class LocalMeasures(Protocol):
+    """The localised measures of queries under one metric."""
+
+    def means(self) -> BallMeans:
+        """Return the means of all balls."""
+
+    def covariances(self, moved: FloatArray) -> FloatArray:
+        """Return the covariances of the `moved` sources over the same balls, shape (n_queries, m, m); 0 without mass."""
+
+
+def source_keys(n: int) -> KeyArray:
+    """Return a fixed random 64-bit number for each source: the splitmix64 sequence."""
+    z = (np.arange(1, n + 1, dtype=np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+class BallLists:
+    """Closed balls in any dimension, from lists of their members: memory O(total size of the balls)."""
+
+    def __init__(
+        self,
+        sources: Gaussians,
+        weights: FloatArray,
+        *,
+        eps: float,
+        lam: float,
+        queries: Gaussians | None = None,
+        n_eig: int | None = None,
+        n_threads: int = 1,
+        tests_all_pairs: bool = False,
+    ) -> None:
+        find = _members_by_full_matrix if tests_all_pairs else _members_by_tree
+        self._begin, self._members = find(sources, queries, eps, lam, n_eig, n_threads)
+        self._points, self._weights = sources.points, weights
+        self._query = (queries or sources).points
+        self._n_threads = n_threads
+
+    def means(self) -> BallMeans:
+        """Return the means of all balls."""
+        n, m = self._query.shape
+        shift, mass, ball_keys = np.empty((n, m)), np.empty(n), np.empty(n, np.uint64)
+        keys = source_keys(self._weights.size)
+        run_ranges(
+            lambda start, stop: list_means(
+                start, stop, self._begin, self._members, self._query, self._points, self._weights, keys,
+                shift, mass, ball_keys,
+            ),
+            n, n_threads=self._n_threads, grain=256,
+        )  # fmt: skip
+        return BallMeans(shift, mass, ball_keys)
+
+    def covariances(self, moved: FloatArray) -> FloatArray:
+        """Return the covariances of the `moved` sources over the same balls."""
+        n, m = self._query.shape
+        covariances = np.empty((n, m, m))
+        mass = np.add.reduceat(np.append(self._weights[self._members], 0.0), self._begin[:-1])
+        mass[np.diff(self._begin) == 0] = 0.0
+        run_ranges(
+            lambda start, stop: list_covariances(
+                start, stop, self._begin, self._members, moved, self._weights, mass, covariances
+            ),
+            n, n_threads=self._n_threads, grain=256,
+        )  # fmt: skip
+        return covariances
+
+
+class SmoothMeasures:
+    """All points weighed by f(d²/ε²) with a smooth profile f: O(n²) time, memory for a block of rows.
+
+    ``profile`` maps an array of r = d²/ε² to weights, as in the paper's Definition of a multiscale smooth kernel; the
+    constant C_m(ε) cancels in means and covariances.
+    """
+
+    def __init__(
+        self,
+        sources: Gaussians,
+        weights: FloatArray,
+        *,
+        eps: float,
+        lam: float,
+        profile: Callable[[FloatArray], FloatArray],
+        queries: Gaussians | None = None,
+        n_eig: int | None = None,
+        n_threads: int = 1,
+    ) -> None:
+        self._sources, self._weights = sources, weights
+        self._queries = queries or sources
+        self._eps, self._lam, self._profile, self._n_eig = eps, lam, profile, n_eig
+        self._n_threads = n_threads
+        self._center = self._queries.points
+
+    def means(self) -> BallMeans:
+        """Return the means of all measures; no two have the same support, so each key is its own."""
+        n, m = self._queries.points.shape
+        shift, mass = np.empty((n, m)), np.empty(n)
+        query, points = self._queries.points, self._sources.points
+
+        def fill(first: int, measure: FloatArray) -> Callable[[int, int], None]:
+            return lambda start, stop: weighted_means(
+                first + start, first + stop, first, measure, query, points, shift, mass
+            )
+
+        self._over_blocks(fill)
+        self._center = query + shift
+        return BallMeans(shift, mass, source_keys(n))
+
+    def covariances(self, moved: FloatArray) -> FloatArray:
+        """Return the covariances of the `moved` sources under the same measures."""
+        n, m = self._queries.points.shape
+        covariances = np.empty((n, m, m))
+
+        def fill(first: int, measure: FloatArray) -> Callable[[int, int], None]:
+            return lambda start, stop: weighted_covariances(
+                first + start, first + stop, first, measure, moved, self._center, covariances
+            )
+
+        self._over_blocks(fill)
+        return covariances
+
+    def _over_blocks(self, fill: Callable[[int, FloatArray], Callable[[int, int], None]]) -> None:
+        """Go over the localised measures in blocks of rows of at most 64 MiB."""
+        n = self._queries.points.shape[0]
+        step = max(1, 2**23 // self._weights.size)
+        for first in range(0, n, step):
+            block = Gaussians(*(array[first : first + step] for array in self._queries))
+            distances = gt_distances(block, self._lam, self._sources, n_eig=self._n_eig, n_jobs=self._n_threads)
+            measure = self._profile((distances / self._eps) ** 2) * self._weights
+            run_ranges(fill(first, measure), len(block.points), n_threads=self._n_threads, grain=16)
+
+
+def _members_by_tree(
+    sources: Gaussians, queries: Gaussians | None, eps: float, lam: float, n_eig: int | None, n_threads: int
+) -> tuple[IntArray, IntArray]:
+    """Return begin and members of the balls, candidates from a tree."""
+    rows, columns = (sources, None) if queries is None else (queries, sources)
+    graph = radius_graph(rows, lam, eps, columns, n_eig=n_eig, n_jobs=n_threads)
+    return graph.indptr.astype(np.int64), graph.indices.astype(np.int64)
+
+
+def _members_by_full_matrix(
+    sources: Gaussians, queries: Gaussians | None, eps: float, lam: float, n_eig: int | None, n_threads: int
+) -> tuple[IntArray, IntArray]:
+    """Return begin and members of the balls from the distances of all pairs, in blocks of rows of at most 64 MiB."""
+    rows = queries or sources
+    n, step = len(rows.points), max(1, 2**23 // len(sources.points))
+    counts, members = [np.zeros(1, np.int64)], []
+    for first in range(0, n, step):
+        block = Gaussians(*(array[first : first + step] for array in rows))
+        distances = gt_distances(block, lam, sources, n_eig=n_eig, n_jobs=n_threads)
+        i, j = np.nonzero(distances * distances <= eps * eps * (1.0 + TIE_TOLERANCE))
+        counts.append(np.bincount(i, minlength=len(block.points)))
+        members.append(j)
+    return np.cumsum(np.concatenate(counts)), np.concatenate(members)
