@@ -32,7 +32,7 @@ def main() -> None:
     for m in (2, 3):
         times = []
         for n in SIZES:
-            repeat = max(1, min(5, 1_000_000 // n))
+            repeat = max(2, min(5, 1_000_000 // n))
             seconds, peak = in_fresh_process(CODE.format(n=n, m=m, neighbors=N_NEIGHBORS, repeat=repeat))
             times.append(seconds)
             rows.append([f"{m}-D, {n:,} points", f"{seconds:.3f}", f"{seconds / n * 1e6:.2f}", f"{peak:,.0f}"])

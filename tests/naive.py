@@ -150,16 +150,19 @@ def _normalised(weights: np.ndarray | None, n: int) -> np.ndarray:
 def _factored_states(X, eps, lam, n_iter, weights, profile, n_eig, metric_distances, base):
     """Yield (X^k, factors of Σ^k, squared D^k) for k = 0 … n_iter (Algorithm 1)."""
     alpha = _normalised(weights, len(X))
-    squared = euclidean_squared(X, X)
-    if metric_distances is not None:
-        squared = np.asarray(metric_distances, dtype=float) ** 2
-    local = local_weights(squared, eps, alpha, profile)
+
+    def metric_squared(points):
+        if metric_distances is None:
+            return euclidean_squared(points, points)
+        return np.asarray(metric_distances(points) if callable(metric_distances) else metric_distances) ** 2.0
+
+    local = local_weights(metric_squared(X), eps, alpha, profile)
     points = X
     for k in range(n_iter + 1):
         if k > 0:
             points = np.array([local_mean(row, points, at) for row, at in zip(local, points, strict=True)])
         factors = np.array([local_factor(row, points) for row in local])
-        first_term = squared if k == 0 and base == "metric" else euclidean_squared(points, points)
+        first_term = metric_squared(points) if base == "metric" else euclidean_squared(points, points)
         gt = _all_pairs(first_term, factors, lam, n_eig)
         yield points, factors, gt
         local = local_weights(gt, eps, alpha, profile)
@@ -174,17 +177,21 @@ def gaussian_transform(
     weights: np.ndarray | None = None,
     profile: Profile | None = None,
     n_eig: int | None = None,
-    metric_distances: np.ndarray | None = None,
+    metric_distances: np.ndarray | Callable[[np.ndarray], np.ndarray] | None = None,
     base: str = "euclidean",
 ) -> list[State]:
     """Algorithm 1: the states 0 … n_iter, state 0 being the input with Σ⁰ and D⁰.
 
-    `profile` is None for closed balls, otherwise f(d²/eps²). `metric_distances` are the d_X of the first balls; with
-    base="metric" they are also the first term of D⁰ (afterwards the points have moved and the term is Euclidean).
+    `profile` is None for closed balls, otherwise f(d²/eps²). `metric_distances` give the d_X of the first balls: a
+    matrix, or a function from points to their matrix. With base="metric" they are also the first term of every D^k; a
+    matrix stays what it is while the points move.
     """
     X = np.asarray(X, dtype=float)
     origin = X[0]
-    run = _factored_states(X - origin, eps, lam, n_iter, weights, profile, n_eig, metric_distances, base)
+    metric = metric_distances
+    if callable(metric_distances):
+        metric = lambda points: metric_distances(points + origin)  # noqa: E731
+    run = _factored_states(X - origin, eps, lam, n_iter, weights, profile, n_eig, metric, base)
     return [State(x + origin, F @ np.swapaxes(F, -1, -2), np.sqrt(np.clip(d2, 0, None))) for x, F, d2 in run]
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -17,7 +18,9 @@ from scipy import sparse
 
 import gaussian_transform as gt
 from gaussian_transform import cli, io
-from gaussian_transform.cli import bench
+from gaussian_transform.cli import bench, options
+from gaussian_transform.linkage import Method
+from gaussian_transform.profiles import KERNELS
 
 ROOT = Path(__file__).parents[1]
 EPS = ("--eps", "1.5")
@@ -395,6 +398,11 @@ def test_every_command_has_help_with_an_example(command):
     output = succeed(*command, "--help")
     assert "Examples:" in output
     assert f"gtransform {' '.join(command)}".rstrip() in output.split("Examples:")[1]
+
+
+def test_the_choices_offered_are_those_of_the_package():
+    assert options.KERNELS == KERNELS
+    assert set(options.LINKAGES) <= set(get_args(Method))
 
 
 def test_version():

@@ -132,6 +132,20 @@ def test_metric_of_the_user_gives_the_first_balls():
     assert_allclose(metric.distances[0], [0, np.sqrt(25 + 4 * 25), 1])
 
 
+def test_metric_of_coordinates_moves_with_the_points():
+    """Cosines from the origin: (2, 0) joins (1, 0), and with base="metric" their distance stays 0."""
+
+    def cosine(points):
+        unit = points / np.linalg.norm(points, axis=1, keepdims=True)
+        return 1 - unit @ unit.T
+
+    X = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]])
+    start, end = naive.gaussian_transform(X, 0.5, 0.01, 1, metric_distances=cosine, base="metric")
+    assert_allclose(start.covariances[:, 0, 0], [0.25, 0.25, 0])
+    assert_allclose(start.distances[0], [0, 0, np.sqrt(1 + 0.01 * 0.25)], atol=1e-15)
+    assert_allclose(end.points, [[1.5, 0], [1.5, 0], [0, 3]])
+
+
 def test_travel_carries_training_points_where_they_went():
     X = np.random.default_rng(5).normal(size=(25, 2))
     fitted = naive.gaussian_transform(X, 1.1, 3.0, 3)

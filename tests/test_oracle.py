@@ -6,6 +6,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.cluster.hierarchy import linkage
+from scipy.spatial.distance import cdist, squareform
 
 import gaussian_transform as gt
 import naive
@@ -121,7 +123,9 @@ def test_weights(m):
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
 def test_points_without_mass_see_but_are_not_seen(m, merge):
     X, eps = cloud(40 + m, 50, m)
-    X[:3] += 100 * np.arange(1, 4)[:, None]  # isolated, the last two without mass
+    X[0] += 100
+    X[1] += 200
+    X[2] = X[1] + 0.5 * eps / np.sqrt(m)  # two points without mass that have only each other
     weights = np.random.default_rng(m).uniform(0.5, 2, size=len(X))
     weights[1::4] = 0
     weights[2] = 0
@@ -250,16 +254,18 @@ def test_cloud_far_from_the_origin(m):
     assert_distances(model.distances(), states[-1].distances, eps)
 
 
-@pytest.mark.parametrize("scale", [1e150, 1e-150])
+@pytest.mark.parametrize("eps", [1e150, 1e-150])
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
-def test_enormous_and_tiny_units(m, scale):
-    X, eps = cloud(90 + m, 50, m)
-    states = oracle(X, eps, 2.0, 2)
-    model = fit(X * scale, eps * scale, 2.0, 2)
+def test_enormous_and_tiny_units(m, eps):
+    """The smallest and the largest eps that are allowed: their squares, and those of the coordinates, are in range."""
+    X, radius = cloud(90 + m, 50, m)
+    X /= radius
+    states = oracle(X, 1.0, 2.0, 2)
+    model = fit(X * eps, eps, 2.0, 2)
     for told, state in zip(model.history_, states, strict=True):
-        assert_points(told.points / scale, state.points, eps)
-        assert_covariances(told.covariances / scale / scale, state.covariances, eps)
-    assert_distances(model.distances() / scale, states[-1].distances, eps)
+        assert_points(told.points / eps, state.points, 1.0)
+        assert_covariances(told.covariances / eps / eps, state.covariances, 1.0)
+    assert_distances(model.distances() / eps, states[-1].distances, 1.0)
 
 
 # --- other kernels and distances --------------------------------------------------------------------------------------
@@ -283,6 +289,28 @@ def test_smooth_kernels_on_a_lattice(kernel):
 def test_truncated_trace(m, n_eig):
     X, eps = cloud(110 + m, 40, m, share=0.3)
     compare(X, eps, 0.5, 1, n_eig=n_eig)
+
+
+@pytest.mark.parametrize("merge", [True, False])
+@pytest.mark.parametrize("base", ["euclidean", "metric"])
+@pytest.mark.parametrize("metric", ["manhattan", "chebyshev", "cosine", "precomputed"])
+def test_other_metrics(metric, base, merge):
+    """The precomputed one knows more than the coordinates: some points share those and are far apart all the same."""
+    X = cloud(180, 40, 3)[0]
+    X[20:25] = X[:5]
+    weights = np.random.default_rng(0).integers(0, 3, size=len(X)).astype(float)
+    hidden = np.hstack([X, np.arange(40)[:, None] % 4 / 2])
+    distances = (
+        cdist(hidden, hidden)
+        if metric == "precomputed"
+        else lambda P: cdist(P, P, metric.replace("manhattan", "cityblock"))
+    )
+    eps = {"manhattan": 2.1, "chebyshev": 0.9, "cosine": 0.11, "precomputed": 1.3}[metric]
+    states = naive.gaussian_transform(X, eps, 1.5, 2, weights=weights, metric_distances=distances, base=base)
+    assert all(naive.is_decided(state.distances, eps) for state in states)
+    model = gt.GaussianTransform(eps, 1.5, n_iter=2, metric=metric, base=base, merge=merge, store_history=True)
+    model.fit(X, sample_weight=weights, distances=distances if metric == "precomputed" else None)
+    assert_fitted(model, states, eps)
 
 
 # --- what the fitted model offers -------------------------------------------------------------------------------------
@@ -346,6 +374,45 @@ def test_single_linkage(m, n_iter):
     Z = model.linkage("single")
     assert_allclose(Z[:, 2], naive.single_linkage_heights(states[-1].distances), rtol=0, atol=DISTANCE * eps)
     assert Z[-1, 3] == len(X)
+
+
+@pytest.mark.parametrize("m", [2, 3, 4, 5, 6])
+def test_single_linkage_of_unequal_ranks(m):
+    """Few points in many dimensions: neighbouring covariances differ in rank."""
+    for seed in range(15):
+        X = np.random.default_rng(seed).normal(size=(8, m))
+        model, states = compare(X, 2.0, 2.0, 0)
+        heights = naive.single_linkage_heights(states[-1].distances)
+        assert_allclose(model.linkage("single")[:, 2], heights, rtol=0, atol=DISTANCE * 2.0)
+
+
+@pytest.mark.parametrize(("m", "n_eig"), [(2, 1), (3, 1), (5, 2)])
+def test_truncated_trace_is_meant_everywhere(m, n_eig):
+    """Every answer of the fitted model is about the same distance."""
+    X, eps = cloud(160 + m, 40, m, share=0.3)
+    model, states = compare(X, eps, 0.5, 1, n_eig=n_eig)
+    D = states[-1].distances
+    assert naive.is_decided(D, eps)
+    inside = eps**2 * (1 + naive.TIE) >= D**2
+    graph = model.neighbors_graph(eps)
+    assert graph.nnz == inside.sum()
+    assert_allclose(graph.toarray(), D * inside, rtol=0, atol=DISTANCE * eps)
+    for method in ("single", "average"):
+        heights = linkage(squareform(D, checks=False), method)[:, 2]
+        assert_allclose(model.linkage(method)[:, 2], heights, rtol=0, atol=DISTANCE * eps)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 5])
+def test_embedding(m):
+    """(x, √λ·Σ^½) with the roots of the oracle's covariances, up to an isometry."""
+    X, eps = cloud(170 + m, 40, m)
+    model, states = compare(X, eps, 3.0, 1)
+    roots = np.array([naive.psd_sqrt(cov).ravel() for cov in states[-1].covariances])
+    expected = np.hstack([states[-1].points, np.sqrt(3.0) * roots])
+    embedded = model.embedding()
+    assert_points(embedded[:, :m], states[-1].points, eps)
+    distances = [np.sqrt(naive.euclidean_squared(E, E)) for E in (embedded, expected)]
+    assert_allclose(distances[0], distances[1], rtol=0, atol=DISTANCE * eps)
 
 
 @pytest.mark.parametrize("merge", [True, False])

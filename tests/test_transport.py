@@ -111,6 +111,12 @@ def test_equal_masses_are_an_assignment(n):
         assert solve_or_fail(np.ones(n), np.ones(n), C) == C[linear_sum_assignment(C)].sum()
 
 
+def test_small_differences_of_large_costs_are_seen():
+    differences = np.random.default_rng(6).integers(0, 50, size=(40, 40))
+    value = solve_or_fail(np.ones(40), np.ones(40), 1 + np.ldexp(differences, -45))
+    assert np.ldexp(value - 40, 45) == differences[linear_sum_assignment(differences)].sum()
+
+
 @pytest.mark.parametrize("metric", ["cityblock", "sqeuclidean", "euclidean", "chebyshev"])
 @pytest.mark.parametrize("offset", [(0, 0), (1, 0), (3, 2), (20, 20)])
 def test_grids_of_equal_masses_do_not_cycle(metric, offset):
@@ -181,3 +187,16 @@ def test_triangle_violations_are_counted_beyond_rounding():
     D[20, 10] = D[10, 20] = D[10, :].max() * 5
     count_triangle_violations(0, 30, D, counts)
     assert counts.sum() == counts[20] == 28  # by way of every other point
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_tree_stays_strongly_feasible(seed):
+    # What excludes cycles for good: an arc without flow may only lead towards the root, that is, from a supply.
+    rng = np.random.default_rng(seed)
+    n1, n2 = (20, 20) if seed % 2 else (24, 16)
+    tree = empty_tree(n1 + n2)
+    solve(np.full(n1, n2), np.full(n2, n1), rng.integers(0, 8, size=(n1, n2)), tree)
+    is_root = tree.parent < 0
+    assert is_root.sum() == 1
+    assert (tree.flow[n1:][~is_root[n1:]] > 0).all()
+    assert (tree.flow[:n1] == 0).any()

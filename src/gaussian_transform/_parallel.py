@@ -88,7 +88,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def run_ranges(work: Callable[[int, int], None], n: int, *, n_threads: int, grain: int) -> None:
-    """Call ``work(start, stop)`` for ranges of about `grain` items that cover ``range(n)``, on up to `n_threads` threads.
+    """Call ``work(start, stop)`` for ranges of `grain` items that cover ``range(n)``, on up to `n_threads` threads.
 
     `work` must release the GIL (a kernel of ours does) and write only what belongs to its range. The first exception,
     KeyboardInterrupt included, stops the handing out of ranges and is raised here after the running ones have ended.

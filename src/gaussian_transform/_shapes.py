@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist
 
 from gaussian_transform._kernels.bures import N_FEATURES_2, N_FEATURES_3, features_2, features_3
 from gaussian_transform._kernels.pairs import fill_rows, mirror_rows, squared_pairs
+from gaussian_transform._kernels.singular import singular_values
 from gaussian_transform._parallel import run_ranges
 from gaussian_transform._typing import AnyArray, FloatArray, Gaussians, IntArray
 
@@ -27,6 +28,8 @@ _COORDINATE_EXPONENT = 200
 _STACK_BYTES = 1 << 22
 # Below this fraction of the traces the difference of traces has lost digits and is taken by aligned factors instead.
 _SMALL = 1e-3
+# Up to this size our rotations of many matrices at a time find singular values sooner than LAPACK (measured).
+_JACOBI_SIZE = 12
 # From this size on Lanczos iterations find a few singular values sooner than LAPACK finds all (measured: 2x at 200).
 _LANCZOS_SIZE = 200
 
@@ -117,8 +120,8 @@ def compare(
     has_features = m <= 3 and (n_eig is None or n_eig == m)
 
     def prepare(gaussians: Gaussians) -> tuple[FloatArray, FloatArray]:
-        points = np.ldexp(gaussians.points, exponent)
-        covs = np.ldexp(gaussians.covariances, 2 * shape_exponent)
+        points = np.ldexp(gaussians.points, exponent, order="C")  # one layout: one compilation of the kernels
+        covs = np.ldexp(gaussians.covariances, 2 * shape_exponent, order="C")
         if m == 1 and has_features:
             points = np.pad(points, ((0, 0), (0, 1)))
             covs = np.pad(covs, ((0, 0), (0, 1), (0, 1)))
@@ -126,9 +129,8 @@ def compare(
 
     x, f = prepare(a)
     y, g = (x, f) if b is None else prepare(b)
-    if f.ndim == 3 and f.shape[2] != g.shape[2]:  # equal matrices must have equal factors in both sets
-        rank = max(f.shape[2], g.shape[2])
-        f, g = (np.pad(factors, ((0, 0), (0, 0), (rank - factors.shape[2], 0))) for factors in (f, g))
+    if not has_features:
+        f, g = _padded(f, g)
     scaled_lam = float(np.ldexp(lam, 2 * (exponent - shape_exponent)))
     return Comparison(x, f, y, g, b is None, scaled_lam, exponent, None if has_features else n_eig)
 
@@ -144,9 +146,18 @@ def compare_factors(factors: FloatArray, factors2: FloatArray | None, n_eig: int
         return np.ascontiguousarray(scaled)
 
     f = prepare(factors)
-    g = f if factors2 is None else prepare(factors2)
+    f, g = (f, f) if factors2 is None else _padded(f, prepare(factors2))
     x, y = np.zeros((f.shape[0], 1)), np.zeros((g.shape[0], 1))
     return Comparison(x, f, y, g, factors2 is None, 1.0, exponent, n_eig)
+
+
+def _padded(f: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Give two sets of factors the same number of columns by zeros on the left, where `factors_of` has its smallest."""
+    if f.shape[2] == g.shape[2]:
+        return f, g
+    n_columns = max(f.shape[2], g.shape[2])
+    f, g = (np.pad(factors, ((0, 0), (0, 0), (n_columns - factors.shape[2], 0))) for factors in (f, g))
+    return f, g
 
 
 def _features(covs: FloatArray, n_threads: int) -> FloatArray:
@@ -182,12 +193,13 @@ def roots_of(shapes: FloatArray) -> FloatArray:
     if shapes.ndim == 3:
         norms = np.sqrt(np.einsum("nij,nij->nj", shapes, shapes))
         directions = shapes / np.where(norms > 0.0, norms, 1.0)[:, None, :]
-        return directions @ np.swapaxes(shapes, 1, 2)
+        roots = directions @ np.swapaxes(shapes, 1, 2)
+        return 0.5 * (roots + np.swapaxes(roots, 1, 2))
     n, n_features = shapes.shape
     if n_features == N_FEATURES_2:
         # Σ^½ = (Σ + √det Σ) / √(tr Σ + 2√det Σ), by Cayley and Hamilton.
         difference, off, root_det = shapes[:, 0], shapes[:, 1], shapes[:, 2]
-        half_trace = shapes[:, 6] ** 2
+        half_trace = np.linalg.norm(shapes[:, :3], axis=1)
         norm = np.sqrt(2.0 * (half_trace + root_det))
         inverse = np.divide(1.0, norm, out=np.zeros(n), where=norm > 0.0)
         upper = (half_trace + root_det + difference, off, half_trace + root_det - difference)
@@ -196,7 +208,7 @@ def roots_of(shapes: FloatArray) -> FloatArray:
     return entries[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(n, 3, 3)
 
 
-def _largest_singular_sum(f: FloatArray, g: FloatArray, n_eig: int) -> float:
+def _largest_sum(f: FloatArray, g: FloatArray, n_eig: int) -> float:
     """Sum of the `n_eig` largest singular values of FᵀG, by Lanczos iterations that never form the product."""
     size = (f.shape[1], g.shape[1])
     operator = LinearOperator(
@@ -215,34 +227,41 @@ def _largest_singular_sum(f: FloatArray, g: FloatArray, n_eig: int) -> float:
         return float(np.sum(np.linalg.svd(f.T @ g, compute_uv=False)[:n_eig]))
 
 
+def _singular_values(products: FloatArray) -> FloatArray:
+    """Return the singular values (p, r), in no order, of matrices of shape (p, r, r)."""
+    if products.shape[1] > _JACOBI_SIZE:
+        return np.asarray(np.linalg.svd(products, compute_uv=False), dtype=np.float64)
+    values = np.empty(products.shape[:2])
+    singular_values(products, values)
+    return values
+
+
 def _factor_squared(f: FloatArray, g: FloatArray, n_eig: int | None) -> FloatArray:
-    """Squared Bures distances ‖F‖² + ‖G‖² − 2‖FᵀG‖_* of stacks of factors (p, m, r) and (p, m, r2), or one with many.
+    """Squared Bures distances ‖F‖² + ‖G‖² − 2‖FᵀG‖_* of stacks of factors (p, m, r) and (p, m, r), or one with many.
 
     With FᵀG = W S Vᵀ the same is ‖FW − GV‖²: where the distance is small this keeps the digits that the difference of
     traces loses. A truncated trace leaves out the singular values after the first `n_eig`.
     """
     traces = np.einsum("pij,pij->p", f, f) + np.einsum("pij,pij->p", g, g)
-    size = min(f.shape[2], g.shape[2])
-    is_same = np.all(f == g, axis=(1, 2)) if f.shape[1:] == g.shape[1:] else np.zeros(traces.size, dtype=np.bool_)
-    if n_eig is not None and size >= _LANCZOS_SIZE and 10 * n_eig <= size:
-        many = np.broadcast_arrays(f, g)
-        sums = [0.0 if same else _largest_singular_sum(p, q, n_eig) for p, q, same in zip(*many, is_same, strict=True)]
-        return np.where(is_same, 0.0, np.maximum(traces - 2.0 * np.array(sums), 0.0))
-    product = np.swapaxes(f, 1, 2) @ g
-    singular = np.linalg.svd(product, compute_uv=False)
-    squared = traces - 2.0 * singular.sum(axis=1)
-    small = np.flatnonzero((squared < _SMALL * traces) & ~is_same)
+    if n_eig is not None and f.shape[2] >= _LANCZOS_SIZE and 10 * n_eig <= f.shape[2]:
+        pairs = zip(*np.broadcast_arrays(f, g), traces, strict=True)
+        return np.array(
+            [0.0 if np.array_equal(p, q) else max(t - 2.0 * _largest_sum(p, q, n_eig), 0.0) for p, q, t in pairs]
+        )
+    products = np.swapaxes(f, 1, 2) @ g
+    values = _singular_values(products)
+    squared: FloatArray = np.maximum(traces - 2.0 * values.sum(axis=1), 0.0)
+    small = np.flatnonzero(squared < _SMALL * traces)
     if small.size:
-        left, _, right = np.linalg.svd(product[small])
-        aligned_f = (f if f.shape[0] == 1 else f[small]) @ left
-        aligned_g = (g if g.shape[0] == 1 else g[small]) @ np.swapaxes(right, 1, 2)
-        apart = aligned_f[:, :, :size] - aligned_g[:, :, :size]
+        near_f, near_g = (stack if stack.shape[0] == 1 else stack[small] for stack in (f, g))
+        left, _, right = np.linalg.svd(products[small])
+        apart = near_f @ left - near_g @ np.swapaxes(right, 1, 2)
         squared[small] = np.einsum("pij,pij->p", apart, apart)
-        for rest in (aligned_f[:, :, size:], aligned_g[:, :, size:]):
-            squared[small] += np.einsum("pij,pij->p", rest, rest)
     if n_eig is not None:
-        squared += 2.0 * singular[:, n_eig:].sum(axis=1)
-    return np.where(is_same, 0.0, np.maximum(squared, 0.0))
+        squared += 2.0 * np.sort(values, axis=1)[:, : max(values.shape[1] - n_eig, 0)].sum(axis=1)
+    if small.size:
+        squared[small[np.all(near_f == near_g, axis=(1, 2))]] = 0.0
+    return squared
 
 
 def _stack_size(shapes: FloatArray | None) -> int:

@@ -1,4 +1,4 @@
-"""Checks of what users pass: each failure is one sentence with the parameter, its value, what is needed and what to do."""
+"""Checks of what users pass: a failure is one sentence with the parameter, its value, what is needed, what to do."""
 
 from __future__ import annotations
 
@@ -85,12 +85,41 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
 
 
 def check_extent(points: FloatArray, eps: float) -> None:
-    """Make sure that distances in units of eps can be squared."""
+    """Make sure that eps, and distances in units of eps, can be squared."""
+    if not 1e-150 <= eps <= 1e150:
+        raise ValueError(f"eps={eps:g} must lie between 1e-150 and 1e150, so that it can be squared; rescale the data.")
     extent = float(np.max(points.max(axis=0) / 2.0 - points.min(axis=0) / 2.0)) * 2.0
     if extent / eps > 1e150:
         raise ValueError(
             f"eps={eps:g} is too small for points that span {extent:g}; the span must stay below 1e150 eps."
         )
+
+
+def check_distances(distances: npt.ArrayLike, name: str) -> FloatArray:
+    """Return a matrix of distances: square, finite, not negative, symmetric, with a zero diagonal."""
+    try:
+        matrix = np.asarray(distances, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be a matrix of numbers: {error}.") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
+        raise ValueError(f"{name} must be a square matrix of distances between all points; got shape {matrix.shape}.")
+    _refuse(~np.isfinite(matrix), matrix, name, "must be finite; remove the point or replace the value")
+    _refuse(matrix < 0.0, matrix, name, "must not be negative")
+    _refuse(np.diag(np.diag(matrix) != 0.0), matrix, name, "must be 0: the distance of a point to itself")
+    apart = np.abs(matrix - matrix.T) > 1e-8 * np.maximum(matrix, matrix.T)
+    if np.any(apart):
+        i, j = np.unravel_index(np.argmax(apart), apart.shape)
+        raise ValueError(
+            f"{name} must be symmetric, but [{i}, {j}] is {matrix[i, j]:g} and [{j}, {i}] is {matrix[j, i]:g}; "
+            "symmetrise it, for example by (D + D.T) / 2."
+        )
+    return 0.5 * (matrix + matrix.T)
+
+
+def _refuse(bad: npt.NDArray[Any], matrix: FloatArray, name: str, need: str) -> None:
+    if np.any(bad):
+        i, j = np.unravel_index(np.argmax(bad), bad.shape)
+        raise ValueError(f"{name} has {matrix[i, j]:g} at [{i}, {j}], which {need}.")
 
 
 def _check_real(name: str, value: Any, meaning: str) -> float:

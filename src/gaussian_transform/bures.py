@@ -26,6 +26,7 @@ from gaussian_transform._shapes import (
     squared_between,
 )
 from gaussian_transform._typing import AnyArray, FloatArray, Gaussians, IntArray
+from gaussian_transform._validation import check_n_jobs
 
 __all__ = ["bures_distance", "bures_distances", "gaussian_wasserstein", "square_roots"]
 
@@ -137,7 +138,7 @@ def bures_distances(
            [1.414, 0.   , 2.828],
            [1.414, 2.828, 0.   ]])
     """
-    n_threads = effective_n_jobs(n_jobs)
+    n_threads = effective_n_jobs(check_n_jobs(n_jobs))
     check = _as_factors if factors else _as_covariances
     first, dtype = check(covs, "covs")
     second = None
@@ -225,7 +226,7 @@ def _distances_by_index(a: FloatArray, b: FloatArray, shape: tuple[int, ...]) ->
 
     def positions(batch: tuple[int, ...]) -> IntArray:
         numbers = np.arange(int(np.prod(batch, dtype=np.int64)), dtype=np.int64).reshape(batch)
-        return np.ascontiguousarray(np.broadcast_to(numbers, shape)).reshape(-1)
+        return np.array(np.broadcast_to(numbers, shape)).reshape(-1)
 
     n_threads = effective_n_jobs(None)
     c = compare(_at_origin(a.reshape(-1, m, m)), 1.0, _at_origin(b.reshape(-1, m, m)), n_threads=n_threads)
@@ -280,7 +281,7 @@ def _as_covariances(given: npt.ArrayLike, name: str) -> tuple[FloatArray, np.dty
             f"{name} must hold symmetric matrices, but matrix {worst} differs from its transpose by"
             f" {2.0 * skew[worst]:.3g}; give (A + A.T) / 2."
         )
-    scaled = np.ldexp(flat, 2 * coordinate_exponent(float(np.sqrt(np.max(largest, initial=0.0)))))
+    scaled = np.ldexp(flat, 2 * coordinate_exponent(float(np.sqrt(np.max(largest, initial=0.0)))), order="C")
     is_semidefinite = np.empty(flat.shape[0], dtype=np.bool_)
     mark_semidefinite(scaled, tolerance, is_semidefinite)
     if not is_semidefinite.all():

@@ -121,7 +121,8 @@ def gt_squared_between(
     """
     n_threads = effective_n_jobs(n_jobs)
     c = compare(a, lam, b, n_eig=n_eig, n_threads=n_threads)
-    return np.ldexp(squared_between(c, i, j, n_threads=n_threads), -2 * c.exponent)
+    first, second = np.array(i, dtype=np.int64), np.array(j, dtype=np.int64)
+    return np.ldexp(squared_between(c, first, second, n_threads=n_threads), -2 * c.exponent)
 
 
 def hellinger_embedding(a: Gaussians, lam: float) -> FloatArray:

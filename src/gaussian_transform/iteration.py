@@ -1,7 +1,7 @@
 """Algorithm 1 of the paper: one loop for the Gaussian transform and mean shift (λ = 0).
 
-With N_i the closed ball of the current metric D^k around point i, one iteration moves every point to the weighted mean of
-its ball, takes the covariance of the **moved** points over the **old** ball, and thereby has the next metric:
+With N_i the closed ball of the current metric D^k around point i, one iteration moves every point to the weighted mean
+of its ball, takes the covariance of the **moved** points over the **old** ball, and thereby has the next metric:
 
     x_i^{k+1} = mean of x^k over N_i,   Σ_i^{k+1} = covariance of x^{k+1} over N_i,
     D^{k+1}(i, j)² = ‖x_i^{k+1} − x_j^{k+1}‖² + λ·dcov²(Σ_i^{k+1}, Σ_j^{k+1}).
@@ -12,13 +12,26 @@ Metrics are never stored: a state is the Gaussians N(x_i, Σ_i), from which ball
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import NamedTuple, cast
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from gaussian_transform._typing import FloatArray, Gaussians, IntArray, KeyArray
-from gaussian_transform.local_gaussians import BallLists, LocalMeasures, SmoothMeasures
+from gaussian_transform.local_gaussians import (
+    BallLists,
+    BallMeans,
+    Lists,
+    LocalMeasures,
+    SmoothMeasures,
+    lists_by_full_matrix,
+    lists_by_metric,
+    lists_by_tree,
+    source_keys,
+)
+from gaussian_transform.metrics import InputMetric
 from gaussian_transform.propagation import PropagatingSweep
 from gaussian_transform.row_sweep import RowSweep
 
@@ -127,6 +140,10 @@ class GaussianIteration:
         Smooth kernel, mapping an array of d²/ε² to weights; None for closed balls.
     n_eig : int or None
         Truncate traces to this many eigenvalues.
+    metric : InputMetric or None
+        Metric of the first balls; None for the Euclidean one.
+    is_base_metric : bool
+        Whether that metric takes the place of ‖x − x'‖ in the GT distance too.
     variant : Variant
         How neighbourhoods are found.
     n_threads : int
@@ -137,6 +154,8 @@ class GaussianIteration:
     lam: float
     profile: Callable[[FloatArray], FloatArray] | None = None
     n_eig: int | None = None
+    metric: InputMetric | None = None
+    is_base_metric: bool = False
     variant: Variant = field(default_factory=Variant)
     n_threads: int = 1
 
@@ -164,11 +183,11 @@ class GaussianIteration:
         report(0, 1, states[0])
         for k in range(n_iter):
             gaussians, mass = states[-1].gaussians, states[-1].weights
-            balls = self._measures(frame, gaussians, mass, self.lam)
+            balls = self._measures(frame, gaussians, mass)
             means = balls.means()
             report(k + 1, 2 * k + 2, states[-1])
             moved = gaussians.points + means.shift
-            states.append(self._merge(Gaussians(moved, balls.covariances(moved)), mass, means.keys))
+            states.append(self._merge(Gaussians(moved, balls.covariances(moved)), mass, _keys_of_moved(means)))
             report(k + 1, 2 * k + 3, states[-1])
             if tol > 0.0 and _longest(means.shift) * frame.unit <= tol * self.eps:
                 break
@@ -178,54 +197,79 @@ class GaussianIteration:
         """Take unseen points through the iterations of a fit, as points of no mass; the result is in the frame."""
         here = frame.enter(points)
         first = states[0]
-        balls = self._measures(frame, first.gaussians, first.weights, 0.0, queries=_unshaped(here))
+        balls = self._first_measures(frame, first.gaussians, first.weights, queries=_unshaped(here))
         travellers = Gaussians(here, balls.covariances(first.gaussians.points))
-        for now, after in zip(states, states[1:], strict=False):
-            balls = self._measures(frame, now.gaussians, now.weights, self.lam, queries=travellers)
+        for now, after in pairwise(states):
+            balls = self._measures(frame, now.gaussians, now.weights, queries=travellers)
             moved = travellers.points + balls.means().shift
             travellers = Gaussians(moved, balls.covariances(after.gaussians.points[after.of_previous]))
         return travellers
 
     def _initial(self, frame: Frame, points: FloatArray, weights: FloatArray) -> State:
         """Return state 0: the points where they are, with the covariances of their balls in the input metric."""
-        distinct = _Distinct.rows(points) if self.variant.merges else None
+        is_mergeable = self.variant.merges and (self.metric is None or self.metric.is_of_coordinates)
+        distinct = _Distinct.rows(points) if is_mergeable else None
         of_previous = np.arange(len(points)) if distinct is None else distinct.inverse
         if distinct is not None:
             points, weights = points[distinct.first], distinct.add_up(weights)
-        balls = self._measures(frame, _unshaped(points), weights, 0.0)
+        balls = self._first_measures(frame, _unshaped(points), weights)
         return State(Gaussians(points, balls.covariances(points)), weights, of_previous)
 
     def _merge(self, gaussians: Gaussians, weights: FloatArray, ball_keys: KeyArray) -> State:
         """Return the next state; points whose balls had the same members have become the same Gaussian."""
-        distinct = _Distinct.keys(ball_keys) if self.variant.merges else None
+        # Points at one place stay apart in a base metric that does not know where they are.
+        is_fixed = self.is_base_metric and self.metric is not None and not self.metric.is_of_coordinates
+        distinct = _Distinct.keys(ball_keys) if self.variant.merges and not is_fixed else None
         if distinct is None:
             return State(gaussians, weights, np.arange(len(weights)))
         merged = Gaussians(*(array[distinct.first] for array in gaussians))
         return State(merged, distinct.add_up(weights), distinct.inverse)
 
-    def _measures(
-        self,
-        frame: Frame,
-        sources: Gaussians,
-        weights: FloatArray,
-        lam: float,
-        *,
-        queries: Gaussians | None = None,
+    def _first_measures(
+        self, frame: Frame, sources: Gaussians, weights: FloatArray, *, queries: Gaussians | None = None
     ) -> LocalMeasures:
-        """Choose the way to go over the balls."""
-        eps, n_threads = self.eps / frame.unit, self.n_threads
+        """Return the localised measures of the input metric."""
+        if self.metric is None:
+            return replace(self, lam=0.0)._measures(frame, sources, weights, queries=queries)
+        lists = Lists.of(self._base_distances(frame, sources, queries))
+        return BallLists(lists, sources, weights, queries=queries, n_threads=self.n_threads)
+
+    def _measures(
+        self, frame: Frame, sources: Gaussians, weights: FloatArray, *, queries: Gaussians | None = None
+    ) -> LocalMeasures:
+        """Return the localised measures of the GT distance."""
+        eps, lam, n_eig, n_threads = self.eps / frame.unit, self.lam, self.n_eig, self.n_threads
         if self.profile is not None:
             return SmoothMeasures(
-                sources, weights, eps=eps, lam=lam, profile=self.profile, queries=queries, n_eig=self.n_eig,
+                sources,
+                weights,
+                eps=eps,
+                lam=lam,
+                profile=self.profile,
+                queries=queries,
+                n_eig=n_eig,
                 n_threads=n_threads,
-            )  # fmt: skip
-        if sources.points.shape[1] > 3 or self.n_eig is not None or self.variant.tests_all_pairs:
-            return BallLists(
-                sources, weights, eps=eps, lam=lam, queries=queries, n_eig=self.n_eig, n_threads=n_threads,
-                tests_all_pairs=self.variant.tests_all_pairs,
-            )  # fmt: skip
-        sweep = PropagatingSweep if self.variant.propagates and queries is None else RowSweep
-        return sweep(sources, weights, eps=eps, lam=lam, queries=queries, n_threads=n_threads)
+            )
+        if self.is_base_metric:
+            base = self._base_distances(frame, sources, queries)
+            base.data /= frame.unit
+            lists = lists_by_metric(base, sources, queries, eps=eps, lam=lam, n_eig=n_eig, n_threads=n_threads)
+        elif self.variant.tests_all_pairs:
+            lists = lists_by_full_matrix(sources, queries, eps=eps, lam=lam, n_eig=n_eig, n_threads=n_threads)
+        elif sources.points.shape[1] > 3 or n_eig is not None:
+            lists = lists_by_tree(sources, queries, eps=eps, lam=lam, n_eig=n_eig, n_threads=n_threads)
+        else:
+            sweep = PropagatingSweep if self.variant.propagates and queries is None else RowSweep
+            return sweep(sources, weights, eps=eps, lam=lam, queries=queries, n_threads=n_threads)
+        return BallLists(lists, sources, weights, queries=queries, n_threads=n_threads)
+
+    def _base_distances(self, frame: Frame, sources: Gaussians, queries: Gaussians | None) -> csr_array:
+        """Return the distances of the input metric up to eps, in the user's units."""
+        metric = cast(InputMetric, self.metric)  # the callers have looked
+        points = frame.leave(sources.points)
+        if queries is None:
+            return metric.within(self.eps, points)
+        return metric.within(self.eps, frame.leave(queries.points), points)
 
 
 class _Distinct(NamedTuple):
@@ -264,6 +308,12 @@ class _Distinct(NamedTuple):
     def add_up(self, weights: FloatArray) -> FloatArray:
         """Return the total weight of each group."""
         return np.bincount(self.inverse, weights, minlength=self.first.size).astype(np.float64, copy=False)
+
+
+def _keys_of_moved(means: BallMeans) -> KeyArray:
+    """Return the keys of the balls; one without mass moves nothing, so that its points share no place and no key."""
+    own_keys = source_keys(means.keys.size)
+    return np.where(means.mass > 0.0, means.keys, own_keys)
 
 
 def _unshaped(points: FloatArray) -> Gaussians:

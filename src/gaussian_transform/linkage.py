@@ -25,7 +25,8 @@ from gaussian_transform._kernels.spanning_tree import (
 from gaussian_transform._parallel import effective_n_jobs, run_ranges
 from gaussian_transform._shapes import compare, roots_of
 from gaussian_transform._typing import FloatArray, Gaussians, IntArray
-from gaussian_transform.distances import condensed_gt_distances
+from gaussian_transform._validation import check_count, check_lam, check_n_jobs
+from gaussian_transform.distances import check_memory, condensed_gt_distances
 from gaussian_transform.local_gaussians import TIE_TOLERANCE
 
 Method = Literal["single", "complete", "average", "weighted", "ward"]
@@ -33,6 +34,7 @@ Method = Literal["single", "complete", "average", "weighted", "ward"]
 # Measured in two and three dimensions; beyond, an exact distance costs more than searching again.
 _N_REMEMBERED, _N_REMEMBERED_BEYOND_SPACE = 6, 1
 _LEAF_SIZE = 16
+_REMEDY = 'use method="single" without n_eig, which needs no matrix of distances, or fewer points'
 
 
 class SpanningTree(NamedTuple):
@@ -84,13 +86,15 @@ def minimum_spanning_tree(gaussians: Gaussians, lam: float, *, n_jobs: int | Non
     >>> tree.edges.tolist(), tree.lengths.tolist()
     ([[0, 2], [1, 2]], [1.0, 4.0])
     """
-    _check(gaussians, lam)
+    _check(gaussians)
+    lam = check_lam(lam)
+    n_threads = effective_n_jobs(check_n_jobs(n_jobs))
     n = gaussians.points.shape[0]
     first = _first_copies(gaussians, lam)
     is_copy = first < np.arange(n)
     kept = np.flatnonzero(~is_copy)
     copies = np.flatnonzero(is_copy)
-    tree = _boruvka(Gaussians(gaussians.points[kept], gaussians.covariances[kept]), lam, effective_n_jobs(n_jobs))
+    tree = _boruvka(Gaussians(gaussians.points[kept], gaussians.covariances[kept]), lam, n_threads)
     edges = np.concatenate([np.stack([first[copies], copies], axis=1), np.sort(kept[tree.edges], axis=1)])
     lengths = np.concatenate([np.zeros(copies.size), tree.lengths])
     order = np.lexsort((edges[:, 1], edges[:, 0], lengths))
@@ -129,7 +133,14 @@ def single_linkage(gaussians: Gaussians, lam: float, *, n_jobs: int | None = Non
     return merges
 
 
-def linkage(gaussians: Gaussians, lam: float, method: Method = "single", *, n_jobs: int | None = None) -> FloatArray:
+def linkage(
+    gaussians: Gaussians,
+    lam: float,
+    method: Method = "single",
+    *,
+    n_eig: int | None = None,
+    n_jobs: int | None = None,
+) -> FloatArray:
     """Return the dendrogram of hierarchical clustering in the GT distance.
 
     Parameters
@@ -142,6 +153,9 @@ def linkage(gaussians: Gaussians, lam: float, method: Method = "single", *, n_jo
         As in `scipy.cluster.hierarchy.linkage`. "single" needs O(n) memory, the others the n(n−1)/2 distances.
         "ward" applies Ward's update to GT distances, which are not Euclidean: its heights increase, but are no sums of
         squares. SciPy's "centroid" and "median" are not offered: their heights may decrease, so they cannot be cut.
+    n_eig : int, optional
+        How many eigenvalues the trace in the Bures distance keeps; all by default. A truncated distance is no metric,
+        and then "single" needs the distances of all pairs, too.
     n_jobs : int, optional
         Number of threads; the result does not depend on it.
 
@@ -165,12 +179,15 @@ def linkage(gaussians: Gaussians, lam: float, method: Method = "single", *, n_jo
     """
     if method not in get_args(Method):
         raise ValueError(f"method={method!r} is unknown; it must be one of {', '.join(map(repr, get_args(Method)))}.")
-    if method == "single":
+    if method == "single" and n_eig is None:
         return single_linkage(gaussians, lam, n_jobs=n_jobs)
-    _check(gaussians, lam)
-    if gaussians.points.shape[0] == 1:
+    _check(gaussians)
+    n = gaussians.points.shape[0]
+    if n == 1:
         return np.empty((0, 4))
-    distances = condensed_gt_distances(gaussians, lam, n_jobs=n_jobs)
+    # SciPy works on a copy of the distances.
+    check_memory(2 * 8 * (n * (n - 1) // 2), f"{method} linkage of all distances between {n} points", _REMEDY)
+    distances = condensed_gt_distances(gaussians, check_lam(lam), n_eig=n_eig, n_jobs=check_n_jobs(n_jobs))
     merges: FloatArray = hierarchy.linkage(distances, method)
     return merges
 
@@ -212,14 +229,11 @@ def cut(Z: FloatArray, n_clusters: int | None = None, distance_threshold: float 
             f"n_clusters={n_clusters!r} and distance_threshold={distance_threshold!r} were given; give exactly one."
         )
     if n_clusters is not None:
-        if n_clusters != int(n_clusters) or not 1 <= n_clusters <= n:
-            raise ValueError(f"n_clusters={n_clusters!r} must be an integer from 1 to the number of points, {n}.")
-        n_merges = n - int(n_clusters)
+        n_merges = n - check_count("n_clusters", n_clusters, 1)
+        if n_merges < 0:
+            raise ValueError(f"n_clusters={n_clusters} must be at most the number of points, {n}.")
     else:
-        if not distance_threshold >= 0.0:
-            raise ValueError(f"distance_threshold={distance_threshold!r} must be a number of at least 0.")
-        reach = distance_threshold * np.sqrt(1.0 + TIE_TOLERANCE)
-        n_merges = int(np.searchsorted(Z[:, 2], reach, side="right"))
+        n_merges = _n_merges_up_to(distance_threshold, Z[:, 2])
     cluster = np.empty(n + n_merges, np.int64)
     root_clusters(Z, n_merges, cluster)
     _, representative, inverse, size = np.unique(
@@ -230,7 +244,13 @@ def cut(Z: FloatArray, n_clusters: int | None = None, distance_threshold: float 
     return label[inverse]
 
 
-def _check(gaussians: Gaussians, lam: float) -> None:
+def _n_merges_up_to(distance_threshold: float | None, heights: FloatArray) -> int:
+    if distance_threshold is None or not distance_threshold >= 0.0:
+        raise ValueError(f"distance_threshold={distance_threshold!r} must be a number of at least 0.")
+    return int(np.searchsorted(heights, distance_threshold * np.sqrt(1.0 + TIE_TOLERANCE), side="right"))
+
+
+def _check(gaussians: Gaussians) -> None:
     points, covs = gaussians
     if points.ndim != 2 or 0 in points.shape or covs.shape != (*points.shape, points.shape[1]):
         raise ValueError(
@@ -239,18 +259,18 @@ def _check(gaussians: Gaussians, lam: float) -> None:
         )
     if not (np.isfinite(points).all() and np.isfinite(covs).all()):
         raise ValueError("gaussians contain NaN or infinite values; remove or replace these points first.")
-    if not 0.0 <= lam < np.inf:
-        raise ValueError(f"lam={lam!r} must be a finite number of at least 0.")
 
 
 def _check_dendrogram(Z: FloatArray) -> None:
     if Z.ndim != 2 or Z.shape[1] != 4:
         raise ValueError(f"Z has shape {Z.shape}; it must have the shape (n - 1, 4) of a SciPy linkage matrix.")
-    if Z.shape[0] == 0:
-        return
-    hierarchy.is_valid_linkage(Z, throw=True, name="Z")
-    if not hierarchy.is_monotonic(Z):
-        raise ValueError("Z has heights that decrease; only dendrograms whose heights never decrease can be cut.")
+    clusters, heights = Z[:, :2], Z[:, 2]
+    n_before = Z.shape[0] + 1 + np.arange(Z.shape[0])
+    is_known = (clusters >= 0) & (clusters < n_before[:, None]) & (clusters == np.floor(clusters))
+    if not np.all(is_known) or np.unique(clusters).size < clusters.size:
+        raise ValueError("Z merges clusters that do not exist yet or are merged already; pass an unchanged dendrogram.")
+    if not np.all(np.diff(heights, prepend=0.0) >= 0.0):
+        raise ValueError("Z has heights that decrease, so it cannot be cut; use a method that linkage offers.")
 
 
 def _first_copies(gaussians: Gaussians, lam: float) -> IntArray:
@@ -296,11 +316,11 @@ def _boruvka(gaussians: Gaussians, lam: float, n_threads: int) -> SpanningTree:
     n_edges = 0
     while n_edges < n - 1:
         label_nodes(component, tree, node_component)
-        choose_edges(cloud.index, component, searches, best_squared, best_edge)
+        choose_edges(cloud.order, component, searches, best_squared, best_edge)
         run_ranges(search, n, n_threads=n_threads, grain=max(256, n // 64))
-        choose_edges(cloud.index, component, searches, best_squared, best_edge)
+        choose_edges(cloud.order, component, searches, best_squared, best_edge)
         n_edges = join_components(best_squared, best_edge, n_edges, parent, component, edges, squared)
-    return SpanningTree(cloud.index[edges], unit * np.sqrt(squared))
+    return SpanningTree(cloud.order[edges], unit * np.sqrt(squared))
 
 
 def _grow_tree(gaussians: Gaussians, lam: float, n_threads: int) -> tuple[Cloud, Tree, float]:

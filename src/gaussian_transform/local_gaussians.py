@@ -12,11 +12,12 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from gaussian_transform._kernels.lists import list_covariances, list_means, weighted_covariances, weighted_means
 from gaussian_transform._parallel import run_ranges
 from gaussian_transform._typing import FloatArray, Gaussians, IntArray, KeyArray
-from gaussian_transform.distances import gt_distances, radius_graph
+from gaussian_transform.distances import gt_distances, gt_squared_between, radius_graph
 
 TIE_TOLERANCE = 1e-9
 """A point is inside a closed ball iff d² ≤ ε²(1 + TIE_TOLERANCE); every engine uses this one rule."""
@@ -58,23 +59,31 @@ def source_keys(n: int) -> KeyArray:
     return z ^ (z >> np.uint64(31))
 
 
+class Lists(NamedTuple):
+    """Members of balls: those of query `i` are ``members[begin[i]:begin[i + 1]]``."""
+
+    begin: IntArray
+    members: IntArray
+
+    @classmethod
+    def of(cls, graph: csr_array) -> Lists:
+        """Return the columns that each row of a sparse matrix stores."""
+        return cls(graph.indptr.astype(np.int64), graph.indices.astype(np.int64))
+
+
 class BallLists:
     """Closed balls in any dimension, from lists of their members: memory O(total size of the balls)."""
 
     def __init__(
         self,
+        lists: Lists,
         sources: Gaussians,
         weights: FloatArray,
         *,
-        eps: float,
-        lam: float,
         queries: Gaussians | None = None,
-        n_eig: int | None = None,
         n_threads: int = 1,
-        tests_all_pairs: bool = False,
     ) -> None:
-        find = _members_by_full_matrix if tests_all_pairs else _members_by_tree
-        self._begin, self._members = find(sources, queries, eps, lam, n_eig, n_threads)
+        self._begin, self._members = lists
         self._points, self._weights = sources.points, weights
         self._query = (queries or sources).points
         self._n_threads = n_threads
@@ -172,19 +181,18 @@ class SmoothMeasures:
             run_ranges(fill(first, measure), len(block.points), n_threads=self._n_threads, grain=16)
 
 
-def _members_by_tree(
-    sources: Gaussians, queries: Gaussians | None, eps: float, lam: float, n_eig: int | None, n_threads: int
-) -> tuple[IntArray, IntArray]:
-    """Return begin and members of the balls, candidates from a tree."""
+def lists_by_tree(
+    sources: Gaussians, queries: Gaussians | None, *, eps: float, lam: float, n_eig: int | None, n_threads: int
+) -> Lists:
+    """Return the members of closed balls, candidates from a tree."""
     rows, columns = (sources, None) if queries is None else (queries, sources)
-    graph = radius_graph(rows, lam, eps, columns, n_eig=n_eig, n_jobs=n_threads)
-    return graph.indptr.astype(np.int64), graph.indices.astype(np.int64)
+    return Lists.of(radius_graph(rows, lam, eps, columns, n_eig=n_eig, n_jobs=n_threads))
 
 
-def _members_by_full_matrix(
-    sources: Gaussians, queries: Gaussians | None, eps: float, lam: float, n_eig: int | None, n_threads: int
-) -> tuple[IntArray, IntArray]:
-    """Return begin and members of the balls from the distances of all pairs, in blocks of rows of at most 64 MiB."""
+def lists_by_full_matrix(
+    sources: Gaussians, queries: Gaussians | None, *, eps: float, lam: float, n_eig: int | None, n_threads: int
+) -> Lists:
+    """Return the members of closed balls from the distances of all pairs, in blocks of rows of at most 64 MiB."""
     rows = queries or sources
     n, step = len(rows.points), max(1, 2**23 // len(sources.points))
     counts, members = [np.zeros(1, np.int64)], []
@@ -194,4 +202,29 @@ def _members_by_full_matrix(
         i, j = np.nonzero(distances * distances <= eps * eps * (1.0 + TIE_TOLERANCE))
         counts.append(np.bincount(i, minlength=len(block.points)))
         members.append(j)
-    return np.cumsum(np.concatenate(counts)), np.concatenate(members)
+    return Lists(np.cumsum(np.concatenate(counts)), np.concatenate(members))
+
+
+def lists_by_metric(
+    base: csr_array,
+    sources: Gaussians,
+    queries: Gaussians | None,
+    *,
+    eps: float,
+    lam: float,
+    n_eig: int | None,
+    n_threads: int,
+) -> Lists:
+    """Return the members of closed balls of d² = d_X² + λ·dcov², from the base distances d_X up to eps."""
+    rows = np.repeat(np.arange(base.shape[0]), np.diff(base.indptr))
+    columns = base.indices.astype(np.int64)
+    here, there = at_origin(queries or sources), None if queries is None else at_origin(sources)
+    apart = gt_squared_between(here, rows, there, columns, lam, n_eig=n_eig, n_jobs=n_threads)
+    is_inside = base.data**2 + apart <= eps * eps * (1.0 + TIE_TOLERANCE)
+    counts = np.bincount(rows[is_inside], minlength=base.shape[0])
+    return Lists(np.concatenate([[0], np.cumsum(counts)]), columns[is_inside])
+
+
+def at_origin(gaussians: Gaussians) -> Gaussians:
+    """Return the Gaussians moved to one place, so that only their covariances tell them apart."""
+    return Gaussians(np.zeros_like(gaussians.points), gaussians.covariances)

@@ -6,6 +6,7 @@ plane reduces to the one on the line, so that there are kernels for two and thre
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -106,7 +107,9 @@ def _row_order(x: FloatArray, row_y: FloatArray, row_z: FloatArray) -> IntArray:
     return order if settle(x[order], order, key[order]) else np.lexsort((x, row_y, row_z))
 
 
-def typical_radius(points: FloatArray, n_neighbors: int = 16) -> float:
+def typical_radius(
+    points: FloatArray, metric: str | Callable[..., float] = "euclidean", n_neighbors: int = 16
+) -> float:
     """Return the median distance to the 16th nearest other point, the radius chosen where none is given.
 
     Sixteen neighbours determine an ellipse in the plane or an ellipsoid in space well while the ball stays local; for the
@@ -117,8 +120,22 @@ def typical_radius(points: FloatArray, n_neighbors: int = 16) -> float:
     k = min(n_neighbors, len(distinct) - 1)
     if k < 1:
         return 1.0
-    size = float(np.exp2(np.round(np.log2(np.max(np.abs(distinct))))))  # so that squares stay in range
-    distinct = distinct / size
+    size = float(np.exp2(np.round(np.log2(np.max(np.abs(distinct)))))) if metric == "euclidean" else 1.0
+    distinct = distinct / size  # so that squares stay in range
     sample = distinct[np.linspace(0, len(distinct) - 1, num=min(len(distinct), 4096)).astype(np.int64)]
-    distances, _ = NearestNeighbors(n_neighbors=k + 1).fit(distinct).kneighbors(sample)
-    return float(np.median(distances[:, k])) * size
+    distances, _ = NearestNeighbors(n_neighbors=k + 1, metric=metric).fit(distinct).kneighbors(sample)
+    return _median_above_zero(distances[:, k]) * size
+
+
+def typical_radius_of_matrix(distances: FloatArray, n_neighbors: int = 16) -> float:
+    """Return the median distance to the 16th nearest other point of a matrix of distances."""
+    k = min(n_neighbors, len(distances) - 1)
+    return _median_above_zero(np.partition(distances, k, axis=1)[:, k]) if k > 0 else 1.0
+
+
+def _median_above_zero(lengths: FloatArray) -> float:
+    """Return the median, or of lengths that are mostly 0 the smallest other one; 1 where all are 0."""
+    median = float(np.median(lengths))
+    if median > 0.0:
+        return median
+    return float(np.min(lengths[lengths > 0.0], initial=np.inf)) if np.any(lengths > 0.0) else 1.0

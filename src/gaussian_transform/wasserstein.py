@@ -289,7 +289,8 @@ def _check_distances(distances: npt.ArrayLike, name: str) -> FloatArray:
         raise ValueError(f"{name} has dtype {given.dtype}; distances must be real numbers.")
     # What rounding, in the precision given, leaves of a difference of squares.
     precision = np.finfo(given.dtype).eps if given.dtype in (np.float16, np.float32) else np.finfo(np.float64).eps
-    checked = np.ascontiguousarray(given, dtype=np.float64)
+    # Kernels are compiled for arrays that may be written to; others are copied.
+    checked = np.require(given, np.float64, ["C", "W"])
     _refuse(name, checked, ~np.isfinite(checked), "must be a finite number; drop the point or fill in its distances")
     _refuse(name, checked, checked < 0.0, "must not be negative; distances are at least 0")
     tolerance = float(np.sqrt(precision)) * float(checked.max())
@@ -419,9 +420,11 @@ class WassersteinTransform(BaseEstimator):  # type: ignore[misc]
             n_jobs=self.n_jobs,
             callback=self.callback,
         )
-        history = [ground.astype(X.dtype)]
+        history = [ground.astype(X.dtype)] if self.store_history or self.n_iter == 0 else []
         for distances in iterates:
-            history = [*(history if self.store_history else []), distances.astype(X.dtype, copy=False)]
+            if not self.store_history:
+                history.clear()
+            history.append(distances.astype(X.dtype, copy=False))
         self.distances_ = history[-1]
         self.history_ = history if self.store_history else None
         self.n_iter_ = int(self.n_iter)

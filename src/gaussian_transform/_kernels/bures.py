@@ -21,7 +21,7 @@ from gaussian_transform._typing import BoolArray, FloatArray
 N_FEATURES_2 = 7
 N_FEATURES_3 = 14
 
-# Keeps a quotient of two vanishing terms at 0 instead of NaN. Far below the rounding of the terms, which are near 1.
+# Keeps a quotient of two vanishing terms at 0 instead of NaN; far below the rounding of any term whose square is not 0.
 _TINY = 1e-300
 
 

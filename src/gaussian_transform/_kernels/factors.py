@@ -47,41 +47,58 @@ def _orthogonalize_rows(w, x):
 
 
 @njit
-def factors_bures_squared(f, g, scratch):
-    """Squared Bures distance of covariances given by the r columns of their factors, as rows of f and g (r, m).
+def _n_zero_rows(f):
+    """Count the zero rows before the first that is not zero."""
+    for a in range(f.shape[0]):
+        for i in range(f.shape[1]):
+            if f[a, i] != 0.0:
+                return a
+    return f.shape[0]
 
-    With the rotated columns x of F and p = w/|w| for the columns w of GᵀF, the distance is Σ ‖x − G p‖² over those with
-    w ≠ 0, and what is left of F and G beside them counts in full. `scratch` holds at least r(r + 2m) numbers.
+
+@njit
+def factors_bures_squared(f, g, scratch):
+    """Squared Bures distance of covariances given by the columns of their factors, as rows of f and g (r, m).
+
+    Zero columns come first. With the rotated columns x of F and p = w/|w| for the columns w of GᵀF, the distance is
+    Σ ‖x − G p‖² over those with w ≠ 0, and what is left of F and G beside them counts in full. `scratch` holds at least
+    r(r + 2m) numbers.
     """
-    r, m = f.shape
-    w = scratch[: r * r].reshape(r, r)
-    x = scratch[r * r : r * (r + m)].reshape(r, m)
-    rest = scratch[r * (r + m) : r * (r + 2 * m)].reshape(r, m)
+    f, g = f[_n_zero_rows(f) :], g[_n_zero_rows(g) :]
+    if f.shape[0] > g.shape[0]:  # more columns than entries in one could not all become orthogonal
+        f, g = g, f
+    r, s, m = f.shape[0], g.shape[0], f.shape[1]
+    w = scratch[: r * s].reshape(r, s)
+    x = scratch[r * s : r * (s + m)].reshape(r, m)
+    rest = scratch[r * (s + m) : r * (s + m) + s * m].reshape(s, m)
     for a in range(r):
-        for b in range(r):
+        for b in range(s):
             total = 0.0
             for i in range(m):
                 total += f[a, i] * g[b, i]
             w[a, b] = total
         for i in range(m):
-            x[a, i], rest[a, i] = f[a, i], g[a, i]
+            x[a, i] = f[a, i]
+    for b in range(s):
+        for i in range(m):
+            rest[b, i] = g[b, i]
     _orthogonalize_rows(w, x)
     squared = 0.0
     for a in range(r):
         p = w[a]
         total = 0.0
-        for b in range(r):
+        for b in range(s):
             total += p[b] * p[b]
         inverse = 1.0 / math.sqrt(total) if total > _TINY else 0.0
         for i in range(m):
             aligned = 0.0
-            for b in range(r):
+            for b in range(s):
                 aligned += g[b, i] * p[b]
             aligned *= inverse
             squared += (x[a, i] - aligned) * (x[a, i] - aligned)
-            for b in range(r):
+            for b in range(s):
                 rest[b, i] -= aligned * (p[b] * inverse)
-    for a in range(r):
+    for b in range(s):
         for i in range(m):
-            squared += rest[a, i] * rest[a, i]
+            squared += rest[b, i] * rest[b, i]
     return squared

@@ -13,7 +13,7 @@ import numpy as np
 from gaussian_transform._parallel import njit
 from gaussian_transform._typing import FloatArray
 
-_BATCH = 8
+_BATCH = 64
 _MOST_SWEEPS = 40
 # Cosines that a sweep found below this are below rounding after it: the method converges quadratically.
 _COSINE = 1e-8
@@ -34,11 +34,12 @@ def _products(x, y, out):
 def _find_rotations(norm_x, norm_y, dot, cosine, sine, angle):
     """Find the rotations that make two columns orthogonal and update their squared norms; `angle` was their cosine."""
     for lane in range(_BATCH):
-        bound = math.sqrt(norm_x[lane]) * math.sqrt(norm_y[lane])
-        angle[lane] = abs(dot[lane]) / bound if bound > 0.0 else 0.0
         difference = 0.5 * (norm_y[lane] - norm_x[lane])
         reach = abs(difference) + math.sqrt(difference * difference + dot[lane] * dot[lane])
-        tangent = dot[lane] / reach if angle[lane] > 0.0 else 0.0
+        # Columns whose fourth powers vanish beside the largest entry count as orthogonal.
+        tangent = dot[lane] / reach if reach > 0.0 else 0.0
+        bound = math.sqrt(norm_x[lane]) * math.sqrt(norm_y[lane])
+        angle[lane] = abs(dot[lane]) / bound if reach > 0.0 and bound > 0.0 else 0.0
         tangent = -tangent if difference < 0.0 else tangent
         cosine[lane] = 1.0 / math.sqrt(tangent * tangent + 1.0)
         sine[lane] = tangent * cosine[lane]
@@ -58,7 +59,7 @@ def _rotate(x, y, cosine, sine):
 
 @njit
 def _orthogonalize(a, norms, work):
-    """Rotate the columns ``a[p]`` of each matrix of the batch until they are orthogonal, and write their squared norms."""
+    """Rotate the columns ``a[p]`` of each matrix of the batch until all are orthogonal; write their squared norms."""
     r = a.shape[0]
     dot, cosine, sine, angle = work[0], work[1], work[2], work[3]
     for _ in range(_MOST_SWEEPS):
@@ -80,14 +81,18 @@ def singular_values(matrices: FloatArray, out: FloatArray) -> None:
     """Write the singular values of matrices of shape (n, r, r) to `out` of shape (n, r), in no order."""
     n, r, _ = matrices.shape
     a, norms = np.empty((r, r, _BATCH)), np.empty((r, _BATCH))
-    work = np.empty((4, _BATCH))
+    work, units = np.empty((4, _BATCH)), np.empty(_BATCH)
     for start in range(0, n, _BATCH):
         for lane in range(_BATCH):
-            matrix = min(start + lane, n - 1)  # the last batch is filled up with its last matrix
+            matrix = matrices[min(start + lane, n - 1)]  # the last batch is filled up with its last matrix
+            # Scaled to entries near 1, because the rotations need fourth powers.
+            exponent = math.frexp(np.max(np.abs(matrix)))[1]
+            units[lane] = math.ldexp(1.0, exponent)
+            inverse = math.ldexp(1.0, -exponent)
             for k in range(r):
                 for h in range(r):
-                    a[k, h, lane] = matrices[matrix, k, h]
+                    a[k, h, lane] = inverse * matrix[k, h]
         _orthogonalize(a, norms, work)
         for lane in range(min(_BATCH, n - start)):
             for k in range(r):
-                out[start + lane, k] = math.sqrt(norms[k, lane])
+                out[start + lane, k] = units[lane] * math.sqrt(norms[k, lane])

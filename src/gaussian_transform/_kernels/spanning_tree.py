@@ -1,12 +1,12 @@
 """Minimum spanning tree in the GT distance: Borůvka's rounds over a kd-tree of the Gaussians.
 
 In each round every component is joined to the component nearest to it. Edges are compared by (length, smaller index,
-larger index): no two are equal, so the tree is unique, there are no cycles on grids, and neither the number of threads
-nor the order of the searches shows in the result.
+larger index), so that no two are equal and no cycles arise among the ties of a grid.
 
 A point remembers the few nearest points of other components that its last search found, and how far that search saw. It
 searches again only when all of them have joined its own component and its component knows no edge as short as what the
-point has seen.
+point has seen. Searches depend on the state at the beginning of the round and on the points before them in their range,
+never on the number of threads.
 """
 
 import math
@@ -33,8 +33,8 @@ class Cloud(NamedTuple):
     ----------
     lam : float
         Weight of the squared Bures distance.
-    index : array of shape (n,)
-        What ties are broken by.
+    order : array of shape (n,)
+        Index of the Gaussian at each position, which breaks ties.
     points : array of shape (n, m)
         Their means.
     roots : array of shape (n, m(m+1)/2), or (n, 0) where only the points count
@@ -45,7 +45,7 @@ class Cloud(NamedTuple):
     """
 
     lam: float
-    index: IntArray
+    order: IntArray
     points: FloatArray
     roots: FloatArray
     features: FloatArray
@@ -102,7 +102,7 @@ def _pair_squared(cloud, p, q, reach_squared, scratch):
     if f.size == 0 or bound > reach_squared:
         return bound
     # Always in the same order: exchanged operands may change the last bit.
-    is_ordered = cloud.index[p] < cloud.index[q]
+    is_ordered = cloud.order[p] < cloud.order[q]
     f, g = cloud.features[p if is_ordered else q], cloud.features[q if is_ordered else p]
     if m == 2:
         bures_squared = bures_squared_2(f, g)
@@ -117,48 +117,49 @@ def _pair_squared(cloud, p, q, reach_squared, scratch):
 
 
 @njit
-def _remember(q, squared, index, near, near_squared, n_found):
-    """Insert a point into the list sorted by (distance, index), whose last one drops out when it is full."""
+def _remember(q, squared, reach_squared, order, near, near_squared, n_found):
+    """Insert a point within reach into the list by (distance, index), which bounds the reach once it is full.
+
+    Returns the new length of the list and the new reach.
+    """
+    if squared > reach_squared:
+        return n_found, reach_squared
     i = n_found
     while i > 0 and (
-        squared < near_squared[i - 1] or (squared == near_squared[i - 1] and index[q] < index[near[i - 1]])
+        squared < near_squared[i - 1] or (squared == near_squared[i - 1] and order[q] < order[near[i - 1]])
     ):
         i -= 1
-    if i == near.size:
-        return n_found
-    n_found = min(n_found + 1, near.size)
-    for j in range(n_found - 1, i, -1):
-        near[j], near_squared[j] = near[j - 1], near_squared[j - 1]
-    near[i], near_squared[i] = q, squared
-    return n_found
+    if i < near.size:
+        n_found = min(n_found + 1, near.size)
+        for j in range(n_found - 1, i, -1):
+            near[j], near_squared[j] = near[j - 1], near_squared[j - 1]
+        near[i], near_squared[i] = q, squared
+    return n_found, near_squared[n_found - 1] if n_found == near.size else reach_squared
 
 
 @njit
 def _search(p, reach_squared, cloud, tree, component, node_component, scratch, stack, bounds, near, near_squared):
     """Write the nearest points of other components within reach, as many as there is room for, and return how many."""
-    own = component[p]
+    own, order = component[p], cloud.order
     n_found = 0
     stack[0], bounds[0] = 0, 0.0
     height = 1
     while height > 0:
         height -= 1
-        node = stack[height]
-        if bounds[height] > reach_squared or node_component[node] == own:
+        node, bound = stack[height], bounds[height]
+        if bound > reach_squared or node_component[node] == own:
             continue
-        radius, center = tree.radius[node], tree.center[node]
-        if bounds[height] > radius * radius:
-            # A far node: the triangle inequality can say more than its box, whose bound may be short by 1/√2 however
-            # small the box is. Where all its points are equally far to rounding, one of them stands for all.
+        center, radius = tree.center[node], tree.radius[node]
+        if bound > radius * radius:
+            # The bound of a box may be short by 1/√2 however small the box is; the triangle inequality is not.
             squared = _pair_squared(cloud, p, center, np.inf, scratch)
-            distance = math.sqrt(squared)
-            least = (distance - radius) * _ROUNDED_DOWN
-            if least > 0.0 and least * least > reach_squared:
+            least = max(math.sqrt(squared) - radius, 0.0) * _ROUNDED_DOWN
+            if least * least > reach_squared:
                 continue
-            if radius <= _NEGLIGIBLE * distance and component[center] != own:
-                if squared <= reach_squared:
-                    n_found = _remember(center, squared, cloud.index, near, near_squared, n_found)
-                    if n_found == near.size:
-                        reach_squared = near_squared[n_found - 1]
+            # Points that are equally far to rounding: one stands for all. Should it join first, the way from it to
+            # the others is by far the shorter one.
+            if radius * radius <= _NEGLIGIBLE * _NEGLIGIBLE * squared and component[center] != own:
+                n_found, reach_squared = _remember(center, squared, reach_squared, order, near, near_squared, n_found)
                 continue
         child = 2 * node + 1
         if child < tree.start.size:
@@ -170,13 +171,9 @@ def _search(p, reach_squared, cloud, tree, component, node_component, scratch, s
             height += 2
             continue
         for q in range(tree.start[node], tree.stop[node]):
-            if component[q] == own:
-                continue
-            squared = _pair_squared(cloud, p, q, reach_squared, scratch)
-            if squared <= reach_squared:
-                n_found = _remember(q, squared, cloud.index, near, near_squared, n_found)
-                if n_found == near.size:
-                    reach_squared = near_squared[n_found - 1]
+            if component[q] != own:
+                squared = _pair_squared(cloud, p, q, reach_squared, scratch)
+                n_found, reach_squared = _remember(q, squared, reach_squared, order, near, near_squared, n_found)
     return n_found
 
 
@@ -207,15 +204,15 @@ def search_points(start, stop, cloud, tree, component, node_component, best_squa
 
 
 @njit
-def _is_before(index, p, q, other_p, other_q):
+def _is_before(order, p, q, other_p, other_q):
     """Tell whether edge (p, q) comes before another one of the same length."""
-    low, other_low = min(index[p], index[q]), min(index[other_p], index[other_q])
-    high, other_high = max(index[p], index[q]), max(index[other_p], index[other_q])
+    low, other_low = min(order[p], order[q]), min(order[other_p], order[other_q])
+    high, other_high = max(order[p], order[q]), max(order[other_p], order[other_q])
     return low < other_low or (low == other_low and high < other_high)
 
 
 @njit
-def choose_edges(index, component, searches, best_squared, best_edge):
+def choose_edges(order, component, searches, best_squared, best_edge):
     """Write the shortest edge to another one that the points of each component remember; -1 where there is none."""
     best_squared[:] = np.inf
     best_edge[:] = -1
@@ -230,7 +227,7 @@ def choose_edges(index, component, searches, best_squared, best_edge):
         q, squared = searches.near[p, i], searches.near_squared[p, i]
         is_best = squared < best_squared[own]
         if squared == best_squared[own]:
-            is_best = best_edge[own, 0] < 0 or _is_before(index, p, q, best_edge[own, 0], best_edge[own, 1])
+            is_best = best_edge[own, 0] < 0 or _is_before(order, p, q, best_edge[own, 0], best_edge[own, 1])
         if is_best:
             best_squared[own] = squared
             best_edge[own, 0], best_edge[own, 1] = p, q

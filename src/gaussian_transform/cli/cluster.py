@@ -69,5 +69,5 @@ def command(
         ).fit(table.values, sample_weight=weight)
     with writing():
         write_table(output_path, table.with_column(label, model.labels_), overwrite)
-    found = f"{model.n_clusters_:,} cluster{'' if model.n_clusters_ == 1 else 's'}"
-    click.echo(f"{len(table.values):,} points in {found} ({options.describe(model.transform_)}): {output_path}")
+    found = f"{options.counted(len(table.values), 'point')} in {options.counted(model.n_clusters_, 'cluster')}"
+    click.echo(f"{found} ({options.describe(model.transform_)}): {output_path}")

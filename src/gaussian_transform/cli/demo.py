@@ -53,9 +53,11 @@ def command(out: Path, overwrite: bool, show: bool) -> None:
 
 def _render() -> dict[str, bytes]:
     """Return the content of every file, the page last; nothing is written before all of it is there."""
+    from gaussian_transform import plotting
     from gaussian_transform.cli.demo_page import render
     from gaussian_transform.cli.demo_sections import SECTIONS, compile_kernels
 
+    plotting.subplots()  # where matplotlib is missing, say so now and not after a minute of compiling
     _say("loading the compiled kernels (the first time, compiling them) ...")
     compile_kernels()
     begin = time.perf_counter()

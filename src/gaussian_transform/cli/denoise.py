@@ -50,4 +50,4 @@ def command(
         transform = GaussianTransform(**chosen, callback=callback).fit(table.values, sample_weight=weight)
     with writing():
         write_table(output_path, table.with_values(transform.points_), overwrite)
-    click.echo(f"{len(table.values):,} points denoised ({options.describe(transform)}): {output_path}")
+    click.echo(f"{options.counted(len(table.values), 'point')} denoised ({options.describe(transform)}): {output_path}")

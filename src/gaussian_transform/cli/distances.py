@@ -67,5 +67,5 @@ def command(
         graph = transform.neighbors_graph(radius)
         with writing(), atomic_output(output_path, overwrite) as temporary:
             save_npz(temporary, graph)
-        what = f"{graph.nnz:,} distances within {radius:g}"
+        what = f"{options.counted(graph.nnz, 'distance')} within {radius:g}"
     click.echo(f"{what} ({options.describe(transform)}): {output_path}")

@@ -94,5 +94,9 @@ def transform_parameters(
 
 def describe(transform: GaussianTransform) -> str:
     """Return a fitted transform's parameters in words, the radius as it was chosen."""
-    plural = "" if transform.n_iter == 1 else "s"
-    return f"eps={transform.eps_:.6g}, lam={transform.lam:g}, {transform.n_iter} iteration{plural}"
+    return f"eps={transform.eps_:.6g}, lam={transform.lam:g}, {counted(transform.n_iter, 'iteration')}"
+
+
+def counted(n: int, noun: str) -> str:
+    """Return a number of things in words: 1 point, 2,000 points."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"

@@ -31,7 +31,7 @@ def progress(title: str) -> Iterator[Callable[[Any], None] | None]:
         task = bar.add_task(title, total=1.0)
 
         def update(event: Any) -> None:
-            state = f"{title}, iteration {event.iteration} of {event.n_iter}, {event.n_points:,} distinct points"
+            state = f"{title} {event.iteration}/{event.n_iter}, {event.n_points:,} distinct points"
             bar.update(task, completed=event.fraction, description=state)
 
         yield update

@@ -2,5 +2,6 @@
 
 from gaussian_transform.estimators._clustering import GaussianTransformClustering
 from gaussian_transform.estimators._transform import GaussianTransform, MeanShiftTransform
+from gaussian_transform.wasserstein import WassersteinTransform
 
-__all__ = ["GaussianTransform", "GaussianTransformClustering", "MeanShiftTransform"]
+__all__ = ["GaussianTransform", "GaussianTransformClustering", "MeanShiftTransform", "WassersteinTransform"]

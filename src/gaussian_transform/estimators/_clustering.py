@@ -22,7 +22,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
 
     Parameters
     ----------
-    eps, lam, n_iter, kernel, n_eig, merge, tol, n_jobs, callback
+    eps, lam, n_iter, kernel, metric, n_eig, merge, tol, n_jobs, callback
         As for `GaussianTransform`.
     n_clusters : int, optional
         How many clusters to cut the dendrogram into.
@@ -62,6 +62,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
         distance_threshold: float | None = None,
         linkage: linkage.Method = "single",
         kernel: str | Callable[..., Any] = "truncated",
+        metric: str | Callable[..., float] = "euclidean",
         n_eig: int | None = None,
         merge: bool = True,
         tol: float = 0.0,
@@ -75,6 +76,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
         self.distance_threshold = distance_threshold
         self.linkage = linkage
         self.kernel = kernel
+        self.metric = metric
         self.n_eig = n_eig
         self.merge = merge
         self.tol = tol
@@ -121,7 +123,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
         return labels
 
     def _make_transform(self) -> GaussianTransform:
-        names = ("eps", "lam", "n_iter", "kernel", "n_eig", "merge", "tol", "n_jobs", "callback")
+        names = ("eps", "lam", "n_iter", "kernel", "metric", "n_eig", "merge", "tol", "n_jobs", "callback")
         return GaussianTransform(**{name: getattr(self, name) for name in names})
 
     def _dendrogram(self) -> FloatArray:

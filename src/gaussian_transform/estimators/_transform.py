@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Literal, Self, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -11,11 +11,15 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gaussian_transform import _validation, distances, linkage
+from gaussian_transform import _validation, linkage
 from gaussian_transform._parallel import effective_n_jobs
 from gaussian_transform._typing import AnyArray, FloatArray, Gaussians, IntArray
+from gaussian_transform.distances import gt_distances, hellinger_embedding, nearest, radius_graph
+from gaussian_transform.estimators._surface import DistanceSurface
 from gaussian_transform.iteration import GaussianIteration, Progress, Variant
-from gaussian_transform.neighborhoods import typical_radius
+from gaussian_transform.local_gaussians import at_origin
+from gaussian_transform.metrics import CoordinateMetric, InputMetric, PrecomputedMetric
+from gaussian_transform.neighborhoods import typical_radius, typical_radius_of_matrix
 from gaussian_transform.profiles import find_profile
 
 
@@ -25,7 +29,7 @@ def check_points(estimator: BaseEstimator, X: npt.ArrayLike, *, is_new: bool = T
     return points
 
 
-class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, BaseEstimator):
     """What the transforms share; a subclass says which λ it uses.
 
     Fitted, it keeps the distinct Gaussians of every iteration (`_states`) in the units of `_frame`.
@@ -34,6 +38,8 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     eps: float | None
     n_iter: int
     kernel: str | Callable[..., Any]
+    metric: str | Callable[..., float]
+    base: Literal["euclidean", "metric"]
     merge: bool
     tol: float
     store_history: bool
@@ -46,7 +52,13 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def _n_eig(self, n_features: int) -> int | None:
         return None
 
-    def fit(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: npt.ArrayLike,
+        y: object = None,
+        sample_weight: npt.ArrayLike | None = None,
+        distances: npt.ArrayLike | None = None,
+    ) -> Self:
         """Run the iterations on a cloud.
 
         Parameters
@@ -58,13 +70,16 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         sample_weight : array of shape (n,), optional
             Weights of the points, equal by default. They are normalised; a point of weight k counts as k points, and one
             of weight 0 moves along without being counted.
+        distances : array of shape (n, n), optional
+            With ``metric="precomputed"``, the distances of the input metric; X holds the coordinates all the same.
         """
         X = check_points(self, X)
         points = X.astype(np.float64, copy=False)
         weights = _validation.check_weights(sample_weight, len(points))
-        self.eps_ = self._radius(points[weights > 0.0])
+        metric = self._input_metric(len(points), distances)
+        self.eps_ = self._radius(points, weights, metric)
         _validation.check_extent(points, self.eps_)
-        self._iteration = self._make_iteration(points.shape[1])
+        self._iteration = self._make_iteration(points.shape[1], metric)
         frame, states = self._iteration.run(
             points,
             weights,
@@ -81,9 +96,15 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.history_ = [self._at(k) for k in range(len(states))] if self.store_history else None
         return self
 
-    def fit_transform(self, X: npt.ArrayLike, y: object = None, sample_weight: npt.ArrayLike | None = None) -> AnyArray:
-        """Run the iterations on a cloud and return where its points end, shape (n, m)."""
-        return self.fit(X, y, sample_weight=sample_weight).points_
+    def fit_transform(
+        self,
+        X: npt.ArrayLike,
+        y: object = None,
+        sample_weight: npt.ArrayLike | None = None,
+        distances: npt.ArrayLike | None = None,
+    ) -> AnyArray:
+        """Run the iterations on a cloud and return where its points end, shape (n, m); parameters as for `fit`."""
+        return self.fit(X, y, sample_weight=sample_weight, distances=distances).points_
 
     def transform(self, X: npt.ArrayLike) -> AnyArray:
         """Take points through the iterations of the fit, as points of no mass, and return where they end.
@@ -98,7 +119,12 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def distances(self) -> AnyArray:
         """Return the matrix of GT distances after the iterations, shape (n, n)."""
         check_is_fitted(self)
-        return self._in_units(distances.gt_distances(self._gaussians(), self._lam(), **self._how()))
+        gaussians = self._gaussians()
+        if not self._iteration.is_base_metric:
+            return self._in_units(gt_distances(gaussians, self._lam(), **self._how()))
+        base = self._base_metric().all_pairs(self._frame.leave(gaussians.points))
+        apart = gt_distances(at_origin(gaussians), self._lam(), **self._how()) * self._frame.unit
+        return np.hypot(base, apart).astype(self._dtype, copy=False)
 
     def neighbors_graph(self, radius: float | None = None) -> csr_array:
         """Return the GT distances up to `radius` (``eps_`` by default) as a sparse matrix.
@@ -107,9 +133,29 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         radius = self.eps_ if radius is None else _validation.check_radius(radius, "radius")
-        graph = distances.radius_graph(self._gaussians(), self._lam(), radius / self._frame.unit, **self._how())
+        if self._iteration.is_base_metric:
+            return super().neighbors_graph(radius)
+        graph = radius_graph(self._gaussians(), self._lam(), radius / self._frame.unit, **self._how())
         graph.data = self._in_units(graph.data)
         return graph
+
+    def kneighbors(self, X: npt.ArrayLike | None = None, n_neighbors: int = 5) -> tuple[AnyArray, IntArray]:
+        """Return the GT distances to the nearest points of the fit and their indices, both (n_queries, n_neighbors).
+
+        Exact, nearest first. Points of `X` travel with the transform first; without it the points of the fit are asked,
+        and none is its own neighbour.
+        """
+        check_is_fitted(self)
+        k = _validation.check_count("n_neighbors", n_neighbors, 1)
+        n = len(self.points_)
+        if k > n - (X is None):
+            raise ValueError(f"n_neighbors={k} must be at most {n - (X is None)}: the fit has {n} points.")
+        if X is None:
+            return self._own_neighbors(k)
+        self._refuse_base_metric("kneighbors of new points")
+        queries, _ = self._travel(X)
+        lengths, indices = nearest(self._gaussians(), self._lam(), queries, k, **self._how())
+        return self._in_units(lengths), indices
 
     def embedding(self) -> AnyArray:
         """Return points (x, √λ·vec Σ^½) of a Euclidean space, shape (n, m + m(m+1)/2).
@@ -117,7 +163,8 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Their Euclidean distance E satisfies d ≤ E ≤ √2·d for the GT distance d, with E = d where covariances commute.
         """
         check_is_fitted(self)
-        embedded = self._in_units(distances.hellinger_embedding(self._gaussians(), self._lam()))
+        self._refuse_base_metric("embedding")
+        embedded = self._in_units(hellinger_embedding(self._gaussians(), self._lam()))
         embedded[:, : self.n_features_in_] = self.points_
         return embedded
 
@@ -128,19 +175,77 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         distances of all pairs.
         """
         check_is_fitted(self)
-        Z = linkage.linkage(self._gaussians(), self._lam(), method, n_jobs=self.n_jobs)
+        if self._iteration.is_base_metric:
+            return super().linkage(method)
+        Z = linkage.linkage(self._gaussians(), self._lam(), method, **self._how())
         Z[:, 2] *= self._frame.unit
         return Z
 
-    def _radius(self, points: FloatArray) -> float:
-        return typical_radius(points) if self.eps is None else _validation.check_radius(self.eps)
+    def _input_metric(self, n: int, distances: npt.ArrayLike | None) -> InputMetric | None:
+        """Return the input metric, None for the Euclidean one."""
+        if self.base not in ("euclidean", "metric"):
+            raise ValueError(f"base={self.base!r} must be 'euclidean' or 'metric'.")
+        if self.metric != "precomputed":
+            if distances is not None:
+                raise ValueError(
+                    f"distances are given, but metric={self.metric!r}; set metric='precomputed' to use them."
+                )
+            return None if self.metric == "euclidean" else CoordinateMetric(self.metric, n_jobs=self.n_jobs)
+        if distances is None:
+            raise ValueError(
+                "metric='precomputed' needs fit(X, distances=D) with the coordinates X beside the matrix D: without "
+                "coordinates there are no covariances. For a metric alone use WassersteinTransform."
+            )
+        metric = PrecomputedMetric(distances)
+        if len(metric.distances) != n:
+            raise ValueError(
+                f"distances have {len(metric.distances)} rows, but X has {n} points; they must be the same."
+            )
+        return metric
 
-    def _make_iteration(self, n_features: int) -> GaussianIteration:
+    def _radius(self, points: FloatArray, weights: FloatArray, metric: InputMetric | None) -> float:
+        if self.eps is not None:
+            return _validation.check_radius(self.eps)
+        if isinstance(metric, PrecomputedMetric):
+            return typical_radius_of_matrix(metric.distances)
+        return typical_radius(points[weights > 0.0], self.metric)
+
+    def _base_metric(self) -> InputMetric:
+        return cast(InputMetric, self._iteration.metric)
+
+    def _refuse_base_metric(self, what: str) -> None:
+        if self._iteration.is_base_metric:
+            raise ValueError(
+                f"{what} needs base='euclidean'; with base={self.base!r} use distances(), of all points fitted."
+            )
+
+    def _own_neighbors(self, k: int) -> tuple[AnyArray, IntArray]:
+        """Return the neighbours of the points of the fit among each other."""
+        n = len(self.points_)
+        if self._iteration.is_base_metric:
+            matrix = self.distances()
+            np.fill_diagonal(matrix, np.inf)
+            indices = np.argsort(matrix, axis=1, kind="stable")[:, :k]
+            return np.take_along_axis(matrix, indices, axis=1), indices
+        gaussians = self._gaussians()
+        lengths, indices = nearest(gaussians, self._lam(), gaussians, k + 1, **self._how())
+        # Each point finds itself, or others at the same place with lower indices; one of them is left out.
+        is_self = indices == np.arange(n)[:, None]
+        is_self[~is_self.any(axis=1), k] = True
+        keep = ~is_self
+        return self._in_units(lengths[keep].reshape(n, k)), indices[keep].reshape(n, k)
+
+    def _make_iteration(self, n_features: int, metric: InputMetric | None) -> GaussianIteration:
+        profile = find_profile(self.kernel, n_features)
+        if profile is not None and metric is not None:
+            raise ValueError(f"kernel={self.kernel!r} needs metric='euclidean'; other metrics have closed balls only.")
         return GaussianIteration(
             eps=self.eps_,
             lam=self._lam(),
-            profile=find_profile(self.kernel, n_features),
+            profile=profile,
             n_eig=self._n_eig(n_features),
+            metric=metric,
+            is_base_metric=metric is not None and self.base == "metric",
             variant=Variant(merges=bool(self.merge)),
             n_threads=effective_n_jobs(_validation.check_n_jobs(self.n_jobs)),
         )
@@ -210,6 +315,12 @@ class GaussianTransform(_LocalTransform):
     kernel : {"truncated", "gaussian", "cauchy"} or callable, default "truncated"
         Weight of a neighbour at distance d: 1 up to eps and 0 beyond, exp(−r/2), (1+r)^−(m/2+1), or a function of an array
         of r = d²/eps². Smooth kernels look at all pairs of points.
+    metric : str or callable, default "euclidean"
+        Metric of the first balls: any name that scikit-learn's `pairwise_distances` knows, a function of two points, or
+        "precomputed" with the matrix given to `fit` beside the coordinates.
+    base : {"euclidean", "metric"}, default "euclidean"
+        What the covariances are added to: ‖x − x'‖ as in the paper, or the metric, d² = d_X² + λ·dcov². A precomputed one
+        stays as it is while the points move.
     n_eig : int, optional
         Keep only this many eigenvalues in the trace of the Bures distance, as the paper's experiments do. It is another
         distance, not only a faster one; by default all are kept.
@@ -256,6 +367,8 @@ class GaussianTransform(_LocalTransform):
         *,
         n_iter: int = 1,
         kernel: str | Callable[..., Any] = "truncated",
+        metric: str | Callable[..., float] = "euclidean",
+        base: Literal["euclidean", "metric"] = "euclidean",
         n_eig: int | None = None,
         merge: bool = True,
         tol: float = 0.0,
@@ -267,6 +380,8 @@ class GaussianTransform(_LocalTransform):
         self.lam = lam
         self.n_iter = n_iter
         self.kernel = kernel
+        self.metric = metric
+        self.base = base
         self.n_eig = n_eig
         self.merge = merge
         self.tol = tol
@@ -291,7 +406,7 @@ class MeanShiftTransform(_LocalTransform):
     ----------
     eps : float, optional
         Radius of the balls; by default the median distance to the 16th nearest neighbour.
-    n_iter, kernel, merge, tol, store_history, n_jobs, callback
+    n_iter, kernel, metric, base, merge, tol, store_history, n_jobs, callback
         As for `GaussianTransform`.
 
     Attributes
@@ -312,6 +427,8 @@ class MeanShiftTransform(_LocalTransform):
         *,
         n_iter: int = 1,
         kernel: str | Callable[..., Any] = "truncated",
+        metric: str | Callable[..., float] = "euclidean",
+        base: Literal["euclidean", "metric"] = "euclidean",
         merge: bool = True,
         tol: float = 0.0,
         store_history: bool = False,
@@ -321,6 +438,8 @@ class MeanShiftTransform(_LocalTransform):
         self.eps = eps
         self.n_iter = n_iter
         self.kernel = kernel
+        self.metric = metric
+        self.base = base
         self.merge = merge
         self.tol = tol
         self.store_history = store_history
