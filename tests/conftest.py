@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def _fingerprint() -> str:
-    """Hash every source file: numba's own cache does not see a change in a function that a kernel of another file calls."""
+    """Hash every source file: numba's cache does not see a change in a function that a kernel of another file calls."""
     digest = hashlib.sha256()
     for path in sorted((ROOT / "src").rglob("*.py")):
         digest.update(path.read_bytes())

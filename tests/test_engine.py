@@ -454,6 +454,23 @@ def test_sweeps_are_the_same_to_the_bit_for_any_number_of_threads(engine, m, eps
         assert_same_bits(told[0], other)
 
 
+@pytest.mark.parametrize(
+    ("m", "n", "eps"), [(1, 50, 0.1), (2, 500, 0.1), (2, 8000, 0.5), (2, 500, 9.0), (3, 500, 0.3), (3, 24000, 0.4)]
+)
+def test_strips_that_run_at_once_do_not_reach_each_other(m, n, eps):
+    """Every other strip runs at the same time, and enters its pairs in the sums of the next one too."""
+    sources, _ = random_gaussians(m, n, m)
+    sweep = PropagatingSweep(sources, np.full(n, 1 / n), eps=eps, lam=1.0)
+    begin, across = sweep._strips(), sweep._sources.coordinates[-1]
+    assert begin[0] == 0
+    assert begin[-1] == n
+    assert np.all(np.diff(begin) > 0)
+    strips = [across[a:b] for a, b in itertools.pairwise(begin)]
+    assert len(strips) > 2 or m == 1 or eps > 2
+    for strip, next_but_one in zip(strips, strips[2:], strict=False):
+        assert next_but_one.min() - strip.max() > eps
+
+
 @pytest.mark.parametrize("variant", WAYS)
 @pytest.mark.parametrize("m", [2, 5])
 def test_runs_are_the_same_to_the_bit_for_any_number_of_threads(m, variant):

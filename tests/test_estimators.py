@@ -497,7 +497,9 @@ def test_points_much_nearer_to_each_other_than_the_radius():
 @pytest.mark.parametrize("m", [1, 2, 5])
 def test_kernels_by_name_and_by_function(m):
     X, _ = blobs(n=40, m=m)
-    fit = functools.partial(lambda kernel: gt.GaussianTransform(1.0, n_iter=2, kernel=kernel).fit(X))
+
+    def fit(kernel):
+        return gt.GaussianTransform(1.0, n_iter=2, kernel=kernel).fit(X)
 
     @numba.njit
     def half_gaussian(r):
@@ -582,26 +584,27 @@ def test_unseen_points_do_not_see_each_other():
 
 # --- distances, graphs, embeddings, dendrograms -----------------------------------------------------------------------
 
-MODELS = {
-    (m, n_iter): gt.GaussianTransform(1.0, 2.0, n_iter=n_iter).fit(blobs(n=60, m=m)[0])
-    for m in (1, 2, 3, 5)
-    for n_iter in (0, 2)
-}
+DIMENSIONS_AND_ITERATIONS = [(m, n_iter) for m in (1, 2, 3, 5) for n_iter in (0, 2)]
 
 
-@pytest.mark.parametrize("key", MODELS, ids=str)
-def test_distances_are_symmetric_with_a_zero_diagonal(key):
-    D = MODELS[key].distances()
+@functools.cache
+def fitted(m, n_iter):
+    return gt.GaussianTransform(1.0, 2.0, n_iter=n_iter).fit(blobs(n=60, m=m)[0])
+
+
+@pytest.mark.parametrize(("m", "n_iter"), DIMENSIONS_AND_ITERATIONS)
+def test_distances_are_symmetric_with_a_zero_diagonal(m, n_iter):
+    model = fitted(m, n_iter)
+    D = model.distances()
     assert_array_equal(D, D.T)
     assert_array_equal(np.diagonal(D), 0)
     assert np.isfinite(D).all()
-    assert (cdist(MODELS[key].points_, MODELS[key].points_) <= D + 1e-12).all()
+    assert (cdist(model.points_, model.points_) <= D + 1e-12).all()
 
 
-@pytest.mark.parametrize("key", MODELS, ids=str)
-def test_embedding_bounds_the_distances(key):
-    m, _ = key
-    model = MODELS[key]
+@pytest.mark.parametrize(("m", "n_iter"), DIMENSIONS_AND_ITERATIONS)
+def test_embedding_bounds_the_distances(m, n_iter):
+    model = fitted(m, n_iter)
     D, embedded = model.distances(), model.embedding()
     assert embedded.shape == (60, m + m * (m + 1) // 2)
     assert_array_equal(embedded[:, :m], model.points_)
@@ -610,9 +613,9 @@ def test_embedding_bounds_the_distances(key):
     assert (np.sqrt(2) * D + 1e-7 >= E).all()
 
 
-@pytest.mark.parametrize("key", MODELS, ids=str)
-def test_neighbors_graph_holds_the_near_distances(key):
-    model = MODELS[key]
+@pytest.mark.parametrize(("m", "n_iter"), DIMENSIONS_AND_ITERATIONS)
+def test_neighbors_graph_holds_the_near_distances(m, n_iter):
+    model = fitted(m, n_iter)
     D = model.distances()
     for radius in (0.4, 1.0, 3.7, 1e9):
         graph = model.neighbors_graph(radius)
@@ -626,10 +629,10 @@ def test_neighbors_graph_holds_the_near_distances(key):
 
 
 @pytest.mark.parametrize("method", ["single", "complete", "average", "weighted", "ward"])
-@pytest.mark.parametrize("key", MODELS, ids=str)
-def test_linkage_is_that_of_the_distances(key, method):
-    Z = MODELS[key].linkage(method)
-    condensed = MODELS[key].distances()[np.triu_indices(60, 1)]
+@pytest.mark.parametrize(("m", "n_iter"), DIMENSIONS_AND_ITERATIONS)
+def test_linkage_is_that_of_the_distances(m, n_iter, method):
+    Z = fitted(m, n_iter).linkage(method)
+    condensed = fitted(m, n_iter).distances()[np.triu_indices(60, 1)]
     assert hierarchy.is_valid_linkage(Z)
     assert_allclose(Z[:, 2], hierarchy.linkage(condensed, method)[:, 2], rtol=1e-9, atol=1e-9)
     assert_allclose(
@@ -753,6 +756,13 @@ def test_points_of_no_mass_join_the_cluster_they_are_predicted_to():
     assert_array_equal(model.labels_[::3], alone.predict(X[::3]))
     assert_array_equal(model.predict(X), model.labels_)
     assert len(model.linkage_matrix_) == (weights > 0).sum() - 1
+
+
+@pytest.mark.parametrize("linkage", ["single", "average"])
+def test_one_point_with_mass_is_the_only_cluster(linkage):
+    model = gt.GaussianTransformClustering(1.0, linkage=linkage).fit([[0.0], [1.0], [9.0]], sample_weight=[0, 1, 0])
+    assert_array_equal(model.labels_, 0)
+    assert model.linkage_matrix_.shape == (0, 4)
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
@@ -919,13 +929,13 @@ def test_prediction_before_fit():
 )
 def test_bad_radius_of_a_graph(radius, words):
     with pytest.raises((ValueError, TypeError)) as caught:
-        MODELS[2, 0].neighbors_graph(radius)
+        fitted(2, 0).neighbors_graph(radius)
     assert_one_clear_sentence(caught.value, words)
 
 
 def test_bad_method_of_a_dendrogram():
     with pytest.raises(ValueError, match="method") as caught:
-        MODELS[2, 0].linkage("centroid")
+        fitted(2, 0).linkage("centroid")
     assert_one_clear_sentence(caught.value, ["method='centroid'", "'single'", "'ward'"])
 
 

@@ -17,8 +17,8 @@ ROOT = Path(gaussian_transform.__file__).parent
 # Each room knows only those before it.
 LAYERS = [
     "_typing", "_version", "_parallel", "_kernels", "_validation", "_shapes", "bures", "distances", "local_gaussians",
-    "metrics", "mds", "linkage", "neighborhoods", "row_sweep", "propagation", "profiles", "iteration", "wasserstein",
-    "estimators",
+    "metrics", "mds", "spanning_tree", "linkage", "neighborhoods", "row_sweep", "propagation", "profiles", "iteration",
+    "wasserstein", "estimators",
 ]  # fmt: skip
 # Beside them: these know only the types, and none of the layers knows them.
 LEAVES = ["datasets", "io", "plotting"]

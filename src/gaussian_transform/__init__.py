@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         MeanShiftTransform,
         WassersteinTransform,
     )
+    from gaussian_transform.wasserstein import wasserstein_transform
 
 __all__ = [
     "GaussianTransform",
@@ -30,6 +31,7 @@ __all__ = [
     "gaussian_wasserstein",
     "io",
     "plotting",
+    "wasserstein_transform",
 ]
 
 _HOME_OF = {
@@ -40,6 +42,7 @@ _HOME_OF = {
     "bures_distance": "bures",
     "bures_distances": "bures",
     "gaussian_wasserstein": "bures",
+    "wasserstein_transform": "wasserstein",
 }
 _MODULES = ("datasets", "io", "plotting")
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from gaussian_transform._typing import FloatArray
+from gaussian_transform._typing import BoolArray, FloatArray
 
 
 def check_radius(eps: Any, name: str = "eps") -> float:
@@ -96,30 +96,45 @@ def check_extent(points: FloatArray, eps: float) -> None:
 
 
 def check_distances(distances: npt.ArrayLike, name: str) -> FloatArray:
-    """Return a matrix of distances: square, finite, not negative, symmetric, with a zero diagonal."""
-    try:
-        matrix = np.asarray(distances, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a matrix of numbers: {error}.") from None
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.size == 0:
-        raise ValueError(f"{name} must be a square matrix of distances between all points; got shape {matrix.shape}.")
-    _refuse(~np.isfinite(matrix), matrix, name, "must be finite; remove the point or replace the value")
-    _refuse(matrix < 0.0, matrix, name, "must not be negative")
-    _refuse(np.diag(np.diag(matrix) != 0.0), matrix, name, "must be 0: the distance of a point to itself")
-    apart = np.abs(matrix - matrix.T) > 1e-8 * np.maximum(matrix, matrix.T)
-    if np.any(apart):
-        i, j = np.unravel_index(np.argmax(apart), apart.shape)
+    """Return distances as a float64 matrix with zero diagonal that is symmetric in every bit."""
+    given = np.asarray(distances)
+    if given.ndim != 2 or given.shape[0] != given.shape[1] or given.size == 0:
         raise ValueError(
-            f"{name} must be symmetric, but [{i}, {j}] is {matrix[i, j]:g} and [{j}, {i}] is {matrix[j, i]:g}; "
-            "symmetrise it, for example by (D + D.T) / 2."
+            f"{name} has shape {given.shape}; it must be the square matrix of the distances of all pairs of points "
+            '(for coordinates of points use WassersteinTransform with metric="euclidean").'
         )
-    return 0.5 * (matrix + matrix.T)
+    if not (np.issubdtype(given.dtype, np.number) or given.dtype in (np.bool_, np.object_)) or np.iscomplexobj(given):
+        raise ValueError(f"{name} has dtype {given.dtype}; distances must be real numbers.")
+    # What rounding, in the precision given, leaves of a difference of squares.
+    precision = np.finfo(given.dtype).eps if given.dtype in (np.float16, np.float32) else np.finfo(np.float64).eps
+    # Kernels are compiled for arrays that may be written to; others are copied.
+    checked = np.require(given, np.float64, ["C", "W"])
+    _refuse(name, checked, ~np.isfinite(checked), "must be a finite number; drop the point or fill in its distances")
+    _refuse(name, checked, checked < 0.0, "must not be negative; distances are at least 0")
+    tolerance = float(np.sqrt(precision)) * float(checked.max())
+    diagonal = np.diag(checked)
+    if np.any(diagonal > tolerance):
+        i = int(np.argmax(diagonal))
+        raise ValueError(f"{name}[{i}, {i}]={diagonal[i]:g} must be 0: every point is at distance 0 from itself.")
+    difference = np.abs(checked - checked.T)
+    i, j = (int(k) for k in np.unravel_index(np.argmax(difference), difference.shape))
+    if difference[i, j] > tolerance:
+        raise ValueError(
+            f"{name}[{i}, {j}]={checked[i, j]:g} and {name}[{j}, {i}]={checked[j, i]:g} must be equal; symmetrise the "
+            "matrix first, for instance by (D + D.T) / 2."
+        )
+    if difference[i, j] > 0.0:
+        checked = 0.5 * checked + 0.5 * checked.T
+    if diagonal.any():
+        checked = checked.copy()
+        np.fill_diagonal(checked, 0.0)
+    return checked
 
 
-def _refuse(bad: npt.NDArray[Any], matrix: FloatArray, name: str, need: str) -> None:
-    if np.any(bad):
-        i, j = np.unravel_index(np.argmax(bad), bad.shape)
-        raise ValueError(f"{name} has {matrix[i, j]:g} at [{i}, {j}], which {need}.")
+def _refuse(name: str, matrix: FloatArray, is_wrong: BoolArray, why: str) -> None:
+    if is_wrong.any():
+        i, j = (int(k) for k in np.unravel_index(np.argmax(is_wrong), is_wrong.shape))
+        raise ValueError(f"{name}[{i}, {j}]={matrix[i, j]:g} {why}.")
 
 
 def _check_real(name: str, value: Any, meaning: str) -> float:

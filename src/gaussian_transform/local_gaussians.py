@@ -1,9 +1,9 @@
 """Balls to means and covariances: the local Gaussians around every point.
 
-Three ways to go over the balls of a metric, behind one surface (`LocalMeasures`): `row_sweep.RowSweep` recomputes pairs on
-the fly in up to three dimensions, `BallLists` keeps neighbour lists in any dimension, `SmoothMeasures` weighs all points
-by a smooth kernel. Each is made for one metric, that of some Gaussians (sources, with weights) as seen from queries, and
-then gives the means of the balls and the covariances of the moved sources over the same balls.
+Three ways to go over the balls of a metric, behind one surface (`LocalMeasures`): `row_sweep.RowSweep` recomputes
+pairs on the fly in up to three dimensions, `BallLists` keeps neighbour lists in any dimension, `SmoothMeasures` weighs
+all points by a smooth kernel. Each is made for one metric, that of some Gaussians (sources, with weights) as seen from
+queries, and then gives the means of the balls and the covariances of the moved sources over the same balls.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LocalMeasures(Protocol):
         """Return the means of all balls."""
 
     def covariances(self, moved: FloatArray) -> FloatArray:
-        """Return the covariances of the `moved` sources over the same balls, shape (n_queries, m, m); 0 without mass."""
+        """Return the covariances of the `moved` sources over the same balls, (n_queries, m, m); 0 without mass."""
 
 
 def source_keys(n: int) -> KeyArray:

@@ -36,7 +36,7 @@ def multidimensional_scaling(
     array([ 1.,  0., -1.])
     """
     n = len(distances)
-    if not 1 <= n_components:
+    if not n_components >= 1:
         raise ValueError(f"n_components={n_components!r} must be at least 1; 2 and 3 make pictures.")
     if method not in ("classical", "smacof"):
         raise ValueError(f"method={method!r} must be 'classical' or 'smacof'.")

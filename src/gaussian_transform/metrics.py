@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
 from sklearn.metrics import pairwise_distances
 from sklearn.neighbors import NearestNeighbors
 
@@ -41,8 +42,11 @@ class CoordinateMetric:
 
     def all_pairs(self, points: FloatArray) -> FloatArray:
         """Return the distances of all pairs."""
+        if self.metric in ("euclidean", "l2"):
+            # By differences, not by products: near points keep their distance, and ties on a grid stay ties.
+            return cdist(points, points)
         distances: FloatArray = pairwise_distances(points, metric=self.metric, n_jobs=self.n_jobs)
-        return check_distances(distances, f"the distances that metric={self.metric!r} gives")
+        return check_distances(distances, "metric(X)")
 
     def within(self, radius: float, points: FloatArray, others: FloatArray | None = None) -> csr_array:
         """Return the distances up to `radius`, zeros stored."""

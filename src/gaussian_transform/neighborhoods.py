@@ -112,9 +112,9 @@ def typical_radius(
 ) -> float:
     """Return the median distance to the 16th nearest other point, the radius chosen where none is given.
 
-    Sixteen neighbours determine an ellipse in the plane or an ellipsoid in space well while the ball stays local; for the
-    paper's data sets the rule comes close to the radii used there. Coinciding points count once, so that copies and
-    weights choose the same radius. Large clouds are measured at 4,096 points spread over them.
+    Sixteen neighbours determine an ellipse in the plane or an ellipsoid in space well while the ball stays local; for
+    the paper's data sets the rule comes close to the radii used there. Coinciding points count once, so that copies
+    and weights choose the same radius. Large clouds are measured at 4,096 points spread over them.
     """
     distinct = np.unique(points, axis=0)
     k = min(n_neighbors, len(distinct) - 1)

@@ -17,9 +17,9 @@ from gaussian_transform.row_sweep import RowSweep, entry_axes
 class PropagatingSweep(RowSweep):
     """A `RowSweep` of the sources themselves with half the tests.
 
-    Worth it for full balls (1.3 times as fast at 1,000 points a ball, even at 100); the memory traffic of entering every
-    pair twice takes up the rest of the gain, and strips share work less evenly than ranges. Sums are entered strip by
-    strip, strips that reach each other never at once, so the result does not depend on the number of threads.
+    Worth it for full balls (1.3 times as fast at 1,000 points a ball, even at 100); the memory traffic of entering
+    every pair twice takes up the rest of the gain, and strips share work less evenly than ranges. Sums are entered
+    strip by strip, strips that reach each other never at once, so the result does not depend on the number of threads.
     """
 
     def means(self) -> BallMeans:
@@ -67,7 +67,7 @@ class PropagatingSweep(RowSweep):
         return self._matrices(entries)
 
     def _over_strips(self, work: Callable[[int, int], None]) -> None:
-        """Do the even strips at once, then the odd ones: a strip reaches only the next, so no two write the same sums."""
+        """Do the even strips at once, then the odd ones: a strip reaches only the next, so none share sums."""
         begin = self._strips()
         for parity in (0, 1):
             first, last = begin[:-1][parity::2], begin[1:][parity::2]

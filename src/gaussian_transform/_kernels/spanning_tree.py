@@ -20,8 +20,8 @@ from gaussian_transform._parallel import njit
 from gaussian_transform._typing import FloatArray, IntArray
 
 _DEPTH = 64
-# The bound of a box is shortened by more than its rounding, so that what it excludes is farther as computed, too.
-_ROUNDED_DOWN = 1.0 - 1e-12
+# Bounds are moved by more than their rounding, so that what they exclude is farther as computed, too.
+_ROUNDED_DOWN, _ROUNDED_UP = 1.0 - 1e-12, 1.0 + 1e-12
 # Lengths are meant to be right to 1e-12.
 _NEGLIGIBLE = 1e-13
 
@@ -276,6 +276,21 @@ def label_nodes(component, tree, node_component):
                 if component[p] != only:
                     only = -1
         node_component[node] = only
+
+
+@njit
+def bound_pairs(p, others, points, roots, lower, upper):
+    """Write lower and upper bounds of the squared GT distances between one Gaussian and others."""
+    x, f = points[p], roots[p]
+    for j in range(others.size):
+        y, g = points[others[j]], roots[others[j]]
+        apart = shape = 0.0
+        for i in range(x.size):
+            apart += (x[i] - y[i]) * (x[i] - y[i])
+        for i in range(f.size):
+            shape += (f[i] - g[i]) * (f[i] - g[i])
+        lower[j] = (apart + 0.5 * shape) * _ROUNDED_DOWN
+        upper[j] = (apart + shape) * _ROUNDED_UP
 
 
 @njit

@@ -5,7 +5,8 @@ spanning tree of n_rows + n_cols − 1 arcs, kept as parents and lists of childr
 of the arc to its parent. Potentials u, v satisfy cost = u + v on the arcs of the tree; an arc with cost < u + v may
 enter it and pushes mass around the cycle that it closes.
 
-Masses are taken as they are, not normalised: where they are whole numbers (counts of points) every flow is exact.
+Masses are whole numbers, so that flows are exact: arcs without flow are told from arcs with little, which is what keeps
+the method from cycling. Others are rounded to 2⁻⁵⁰ of the total first.
 """
 
 from __future__ import annotations
@@ -69,9 +70,13 @@ class Problem(NamedTuple):
 def transport_cost(supply, demand, costs, tree):
     """Return the least Σ flow·cost that moves `supply` to `demand`; both are used up.
 
-    Demands are positive, supplies are not negative, and their sums agree up to rounding.
+    Masses are positive whole numbers and both sums the same, below 2⁵³.
     """
     n_rows, n_cols = costs.shape
+    greatest = 0.0
+    for i in range(n_rows):
+        for j in range(n_cols):
+            greatest = max(greatest, abs(costs[i, j]))
     root = _start_tree(supply, demand, costs, tree)
     tree.parent[root] = -1
     tree.depth[root] = 0
@@ -81,10 +86,10 @@ def transport_cost(supply, demand, costs, tree):
     while n_optimal < n_rows:
         col, reduced = _cheapest(costs[row], tree.potential[n_rows : n_rows + n_cols])
         gain = tree.potential[row] - reduced
-        # Rounding alone must not call for a pivot. The tolerance grows by a unit in the last place with every as many
-        # pivots as there are nodes, which ends any cycle of gains that are rounding after all.
+        # Rounding alone must not call for a pivot: what is near by counts at first, all costs if there is no end.
+        n_rounds = n_pivots // (4 * (n_rows + n_cols))
         scale = abs(costs[row, col]) + abs(tree.potential[row]) + abs(tree.potential[n_rows + col])
-        if gain <= (4 + n_pivots // (n_rows + n_cols)) * _EPSILON * scale:
+        if gain <= _EPSILON * ((4 + n_rounds) * scale + n_rounds * greatest):
             n_optimal += 1
         else:
             _pivot(row, n_rows + col, n_rows, costs, tree)
@@ -139,26 +144,23 @@ def _start_tree(supply, demand, costs, tree):
     n_unsettled = n_cols
     for k in range(n_rows):
         i = order[k]
-        is_last = k == n_rows - 1
+        j = unsettled[0]
         while n_unsettled > 1:
-            best = 0
-            least = np.inf
+            best, least = 0, np.inf
             for q in range(n_unsettled):
                 difference = costs[i, unsettled[q]] - prices[unsettled[q]]
                 if difference < least:
                     best, least = q, difference
             j = unsettled[best]
-            if supply[i] < demand[j] and not is_last:
+            if supply[i] < demand[j]:
                 break
             _attach(n_rows + j, i, demand[j], tree)
             supply[i] -= demand[j]
             n_unsettled -= 1
             unsettled[best] = unsettled[n_unsettled]
-        if n_unsettled == 1:
             j = unsettled[0]
-        flow = max(demand[j], 0.0) if is_last else max(supply[i], 0.0)
-        _attach(i, n_rows + j, flow, tree)
-        demand[j] -= flow
+        _attach(i, n_rows + j, supply[i], tree)
+        demand[j] -= supply[i]
     return n_rows + unsettled[0]
 
 
@@ -290,8 +292,9 @@ def ball_distances(start, stop, begin, members, weights, mass, ground, p, is_can
             n_sources, n_targets = _pose(
                 members_1, weights_1, mass[first], members_2, weights_2, mass[second], is_cancelling, problem
             )
+            n_sources, n_targets, unit = _make_whole(n_sources, n_targets, problem)
             cost = _solve(n_sources, n_targets, ground, p, problem, tree)
-            normalised = cost[0] / (mass[first] * mass[second])
+            normalised = cost[0] * unit / (mass[first] * mass[second])
             root = normalised if p == 1.0 else math.sqrt(normalised) if p == 2.0 else normalised ** (1.0 / p)
             out[first, second] = out[second, first] = math.ldexp(root, cost[1])
 
@@ -321,6 +324,40 @@ def _pose(members_1, weights_1, mass_1, members_2, weights_2, mass_2, is_cancell
         i += is_first
         j += is_second
     return n_sources, n_targets
+
+
+@njit
+def _make_whole(n_sources, n_targets, problem):
+    """Count masses in units that make the total about 2⁵¹; return how many supply and demand any, and the unit.
+
+    The unit is a power of two: masses that are whole numbers by themselves are not rounded. Where they are, what one
+    side lacks thereby is added to its greatest mass.
+    """
+    supply, demand = problem.supply, problem.demand
+    exponent = math.frexp(max(np.sum(supply[:n_sources]), np.sum(demand[:n_targets])))[1] - 51
+    n_sources, supplied, greatest_supply = _round_masses(n_sources, supply, problem.sources, exponent)
+    n_targets, demanded, greatest_demand = _round_masses(n_targets, demand, problem.targets, exponent)
+    if n_sources == 0 or n_targets == 0:
+        return 0, 0, 1.0
+    supply[greatest_supply] += max(demanded - supplied, 0.0)
+    demand[greatest_demand] += max(supplied - demanded, 0.0)
+    return n_sources, n_targets, math.ldexp(1.0, exponent)
+
+
+@njit
+def _round_masses(n, masses, members, exponent):
+    """Count masses in units of 2^exponent, drop zeros; return how many are left, their sum, where the greatest is."""
+    n_kept = greatest = 0
+    total = 0.0
+    for i in range(n):
+        whole = math.floor(math.ldexp(masses[i], -exponent) + 0.5)
+        if whole > 0.0:
+            masses[n_kept] = whole
+            members[n_kept] = members[i]
+            total += whole
+            greatest = n_kept if whole > masses[greatest] else greatest
+            n_kept += 1
+    return n_kept, total, greatest
 
 
 @njit

@@ -2,6 +2,6 @@
 
 from gaussian_transform.estimators._clustering import GaussianTransformClustering
 from gaussian_transform.estimators._transform import GaussianTransform, MeanShiftTransform
-from gaussian_transform.wasserstein import WassersteinTransform
+from gaussian_transform.estimators._wasserstein import WassersteinTransform
 
 __all__ = ["GaussianTransform", "GaussianTransformClustering", "MeanShiftTransform", "WassersteinTransform"]

@@ -109,7 +109,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
         return self
 
     def predict(self, X: npt.ArrayLike) -> IntArray:
-        """Return the cluster of new points: they travel with the transform and join the nearest point in the GT distance.
+        """Return the cluster of new points: they travel with the transform and join the nearest point of the fit.
 
         The points of the fit get their own labels.
         """
@@ -139,7 +139,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
 
 
 def _from_heaviest(labels: IntArray, weights: FloatArray, X: AnyArray) -> IntArray:
-    """Number clusters by falling weight, and by the position of their first point where weights agree to 9 digits.
+    """Return labels numbered by falling weight, and by the first point's position where weights agree to 9 digits.
 
     Neither depends on the order of the points, nor on whether one came as copies or with a weight.
     """

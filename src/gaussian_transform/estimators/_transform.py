@@ -68,8 +68,8 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
         y : None
             Ignored.
         sample_weight : array of shape (n,), optional
-            Weights of the points, equal by default. They are normalised; a point of weight k counts as k points, and one
-            of weight 0 moves along without being counted.
+            Weights of the points, equal by default. They are normalised; a point of weight k counts as k points, and
+            one of weight 0 moves along without being counted.
         distances : array of shape (n, n), optional
             With ``metric="precomputed"``, the distances of the input metric; X holds the coordinates all the same.
         """
@@ -300,8 +300,8 @@ class GaussianTransform(_LocalTransform):
         d(x, x')² = ‖x − x'‖² + λ·dcov²(Σ(x), Σ(x')),
 
     with dcov the Bures distance. Each iteration moves every point to the mean of its closed GT ball of radius eps and
-    takes the covariances of the moved points anew (Algorithm 1 of the paper). Edges and crossings are thereby kept apart
-    that mean shift (λ = 0) runs together.
+    takes the covariances of the moved points anew (Algorithm 1 of the paper). Edges and crossings are thereby kept
+    apart that mean shift (λ = 0) runs together.
 
     Parameters
     ----------
@@ -313,14 +313,14 @@ class GaussianTransform(_LocalTransform):
     n_iter : int, default 1
         Iterations to run; 0 only measures distances.
     kernel : {"truncated", "gaussian", "cauchy"} or callable, default "truncated"
-        Weight of a neighbour at distance d: 1 up to eps and 0 beyond, exp(−r/2), (1+r)^−(m/2+1), or a function of an array
-        of r = d²/eps². Smooth kernels look at all pairs of points.
+        Weight of a neighbour at distance d: 1 up to eps and 0 beyond, exp(−r/2), (1+r)^−(m/2+1), or a function of an
+        array of r = d²/eps². Smooth kernels look at all pairs of points.
     metric : str or callable, default "euclidean"
         Metric of the first balls: any name that scikit-learn's `pairwise_distances` knows, a function of two points, or
         "precomputed" with the matrix given to `fit` beside the coordinates.
     base : {"euclidean", "metric"}, default "euclidean"
-        What the covariances are added to: ‖x − x'‖ as in the paper, or the metric, d² = d_X² + λ·dcov². A precomputed one
-        stays as it is while the points move.
+        What the covariances are added to: ‖x − x'‖ as in the paper, or the metric, d² = d_X² + λ·dcov². A precomputed
+        one stays as it is while the points move.
     n_eig : int, optional
         Keep only this many eigenvalues in the trace of the Bures distance, as the paper's experiments do. It is another
         distance, not only a faster one; by default all are kept.
