@@ -15,6 +15,8 @@ BENCHMARKS = {
     "startup": "import and first fit",
     "linkage": "single linkage of 40,000 points",
     "bures": "Bures distances against POT",
+    "transport": "the Wasserstein transform against a loop over POT",
+    "complexity": "the paper's complexity table",
 }
 
 

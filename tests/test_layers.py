@@ -30,7 +30,6 @@ OPTIONAL = {"matplotlib", "mpl_toolkits", "pyarrow"}
 
 MOST_LINES = 450
 MOST_FUNCTION_LINES = 45  # without the docstring
-LONG_FILES = {"wasserstein.py": 490}
 
 
 class Import(NamedTuple):
@@ -176,8 +175,7 @@ def test_everything_public_is_there():
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_files_and_functions_stay_short(path):
     text = path.read_text(encoding="utf-8")
-    most = LONG_FILES.get(path.relative_to(ROOT).as_posix(), MOST_LINES)
-    assert len(text.splitlines()) <= most
+    assert len(text.splitlines()) <= MOST_LINES
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0]
@@ -185,8 +183,3 @@ def test_files_and_functions_stay_short(path):
             n_documentation = first.end_lineno - first.lineno + 1 if has_docstring else 0
             n_lines = node.end_lineno - node.lineno + 1 - n_documentation
             assert n_lines <= MOST_FUNCTION_LINES, f"{node.name} in line {node.lineno} has {n_lines} lines"
-
-
-def test_long_files_are_only_those_that_are_long():
-    for name in LONG_FILES:
-        assert len((ROOT / name).read_text(encoding="utf-8").splitlines()) > MOST_LINES, f"{name} may leave the list"

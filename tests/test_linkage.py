@@ -232,6 +232,19 @@ def test_edges_have_their_distances_and_connect_everything():
     assert single_linkage(gaussians, 3.0)[-1, 3] == 500
 
 
+def test_representation_of_the_arrays_does_not_matter():
+    rng = np.random.default_rng(0)
+    single = Gaussians(rng.random((70, 3)).astype(np.float32), wishart(rng, 70, 3).astype(np.float32))
+    double = Gaussians(*(array.astype(np.float64) for array in single))
+    fortran = Gaussians(*(np.asfortranarray(array) for array in double))
+    for array in fortran:
+        array.flags.writeable = False
+    for method in ("single", "ward"):
+        expected = linkage(double, 1.0, method)
+        np.testing.assert_array_equal(linkage(single, 1.0, method), expected)
+        np.testing.assert_array_equal(linkage(fortran, 1.0, method), expected)
+
+
 def test_order_of_the_points_does_not_matter():
     rng = np.random.default_rng(0)
     gaussians = Gaussians(rng.random((600, 2)), wishart(rng, 600, 2))
@@ -246,6 +259,7 @@ def test_memory_grows_with_the_number_of_points_and_not_its_square():
     rng = np.random.default_rng(0)
     n = 20_000
     gaussians = Gaussians(rng.random((n, 2)), wishart(rng, n, 2, scale=0.001))
+    single_linkage(Gaussians(*(array[:100] for array in gaussians)), 1.0)  # compiles
     tracemalloc.start()
     single_linkage(gaussians, 1.0)
     peak = tracemalloc.get_traced_memory()[1]
@@ -346,6 +360,7 @@ def test_cut_of_one_point():
         ({"n_clusters": 1.5}, TypeError, "n_clusters=1.5 must be a whole number"),
         ({"distance_threshold": -1.0}, ValueError, "distance_threshold=-1.0 must be a number of at least 0"),
         ({"distance_threshold": np.nan}, ValueError, "distance_threshold=nan must be"),
+        ({"distance_threshold": "far"}, ValueError, "distance_threshold='far' must be"),
     ],
 )
 def test_cut_refuses(arguments, error, message):

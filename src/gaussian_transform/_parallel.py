@@ -13,7 +13,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar
 
 import numba
@@ -94,6 +94,7 @@ def run_ranges(work: Callable[[int, int], None], n: int, *, n_threads: int, grai
     KeyboardInterrupt included, stops the handing out of ranges and is raised here after the running ones have ended.
     """
     ranges = deque((start, min(start + grain, n)) for start in range(0, n, grain))
+    errors: list[BaseException] = []
 
     def drain() -> None:
         while True:
@@ -103,17 +104,19 @@ def run_ranges(work: Callable[[int, int], None], n: int, *, n_threads: int, grai
                 return
             try:
                 work(start, stop)
-            except BaseException:
+            except BaseException as error:
+                errors.append(error)
                 ranges.clear()
-                raise
+                return
 
     n_helpers = min(n_threads, len(ranges)) - 1
     futures = _helpers.submit(drain, n_helpers) if n_helpers > 0 else []
     try:
         drain()
     finally:
-        # A helper still waiting for a thread has nothing left to do; the running ones end with their range.
-        running = [future for future in futures if not future.cancel()]
-        errors = [error for future in running if (error := future.exception()) is not None]
+        # On an interrupt between two ranges nothing more is handed out. A helper still waiting for a thread has nothing
+        # left to do; the running ones end with their range.
+        ranges.clear()
+        wait([future for future in futures if not future.cancel()])
     if errors:
         raise errors[0]

@@ -22,6 +22,14 @@ def check_radius(eps: Any, name: str = "eps") -> float:
     return value
 
 
+def check_height(height: Any, name: str = "distance_threshold") -> float:
+    """Return the height of a cut: a number of at least 0."""
+    value = _check_real(name, height, "the height at which the dendrogram is cut, in the units of the data")
+    if not value >= 0.0:
+        raise ValueError(f"{name}={height!r} must be at least 0: the height of the cut, in the data's units.")
+    return value
+
+
 def check_lam(lam: Any) -> float:
     """Return the weight of the covariances: a finite number, at least 0."""
     value = _check_real("lam", lam, "the weight of the covariances")
@@ -47,9 +55,16 @@ def check_tol(tol: Any) -> float:
     return value
 
 
+def check_callback(callback: Any) -> Any:
+    """Return what is called to report progress: None or a function."""
+    if callback is not None and not callable(callback):
+        raise TypeError(f"callback={callback!r} must be None or a function of one argument, the progress so far.")
+    return callback
+
+
 def check_n_jobs(n_jobs: Any) -> int | None:
     """Return the number of threads: None, or a whole number other than 0."""
-    if n_jobs is not None and (not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
+    if n_jobs is not None and (isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0):
         raise ValueError(f"n_jobs={n_jobs!r} must be None (all cores), a number of threads, or -1 (all cores), -2, ….")
     return None if n_jobs is None else int(n_jobs)
 
@@ -59,7 +74,10 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
     if sample_weight is None:
         return np.full(n, 1.0 / n)
     try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
+        given = np.asarray(sample_weight)
+        if np.iscomplexobj(given):
+            raise TypeError("they are complex")
+        weights = given.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must hold one number for each of the {n} points: {error}.") from None
     if weights.ndim == 0:
@@ -86,8 +104,8 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
 
 def check_extent(points: FloatArray, eps: float) -> None:
     """Make sure that eps, and distances in units of eps, can be squared."""
-    if not 1e-150 <= eps <= 1e150:
-        raise ValueError(f"eps={eps:g} must lie between 1e-150 and 1e150, so that it can be squared; rescale the data.")
+    if not 1e-153 <= eps <= 1e153:
+        raise ValueError(f"eps={eps:g} must lie between 1e-153 and 1e153, so that it can be squared; rescale the data.")
     extent = float(np.max(points.max(axis=0) / 2.0 - points.min(axis=0) / 2.0)) * 2.0
     if extent / eps > 1e150:
         raise ValueError(

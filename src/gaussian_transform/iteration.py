@@ -188,8 +188,9 @@ class GaussianIteration:
             report(k + 1, 2 * k + 2, states[-1])
             moved = gaussians.points + means.shift
             states.append(self._merge(Gaussians(moved, balls.covariances(moved)), mass, _keys_of_moved(means)))
-            report(k + 1, 2 * k + 3, states[-1])
-            if tol > 0.0 and _longest(means.shift) * frame.unit <= tol * self.eps:
+            is_settled = tol > 0.0 and _longest(means.shift) * frame.unit <= tol * self.eps
+            report(k + 1, n_passes if is_settled else 2 * k + 3, states[-1])
+            if is_settled:
                 break
         return frame, states
 

@@ -6,6 +6,7 @@ found exactly in O(n) memory. The other methods of SciPy go through the condense
 
 from __future__ import annotations
 
+import numbers
 from typing import Literal, get_args
 
 import numpy as np
@@ -105,7 +106,7 @@ def linkage(
         raise ValueError(f"method={method!r} is unknown; it must be one of {', '.join(map(repr, get_args(Method)))}.")
     if method == "single" and n_eig is None:
         return single_linkage(gaussians, lam, n_jobs=n_jobs)
-    check_gaussians(gaussians)
+    gaussians = check_gaussians(gaussians)
     n = gaussians.points.shape[0]
     if n == 1:
         return np.empty((0, 4))
@@ -168,10 +169,10 @@ def cut(Z: FloatArray, n_clusters: int | None = None, distance_threshold: float 
     return label[inverse]
 
 
-def _n_merges_up_to(distance_threshold: float | None, heights: FloatArray) -> int:
-    if distance_threshold is None or not distance_threshold >= 0.0:
+def _n_merges_up_to(distance_threshold: object, heights: FloatArray) -> int:
+    if not isinstance(distance_threshold, numbers.Real) or not float(distance_threshold) >= 0.0:
         raise ValueError(f"distance_threshold={distance_threshold!r} must be a number of at least 0.")
-    return int(np.searchsorted(heights, distance_threshold * np.sqrt(1.0 + TIE_TOLERANCE), side="right"))
+    return int(np.searchsorted(heights, float(distance_threshold) * np.sqrt(1.0 + TIE_TOLERANCE), side="right"))
 
 
 def _check_dendrogram(Z: FloatArray) -> None:

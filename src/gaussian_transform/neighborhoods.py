@@ -99,7 +99,7 @@ def _row_order(x: FloatArray, row_y: FloatArray, row_z: FloatArray) -> IntArray:
     """Return the order by (z row, y row, x); with one integer key, 4 times as fast as by three keys."""
     y_rows, z_rows = np.ptp(row_y) + 1.0, np.ptp(row_z) + 1.0
     extent = np.ptp(x)
-    if not (y_rows * z_rows < _MAX_ROWS and 0.0 < extent < np.inf):
+    if not (y_rows * z_rows < _MAX_ROWS and 2.0**-900 < extent < np.inf):
         return np.lexsort((x, row_y, row_z))
     key = ((row_z - row_z.min()) * y_rows + (row_y - row_y.min())).astype(np.int64) * _X_STEPS
     key += ((x - x.min()) * ((_X_STEPS - 1) / extent)).astype(np.int64)
@@ -120,10 +120,15 @@ def typical_radius(
     k = min(n_neighbors, len(distinct) - 1)
     if k < 1:
         return 1.0
-    size = float(np.exp2(np.round(np.log2(np.max(np.abs(distinct)))))) if metric == "euclidean" else 1.0
-    distinct = distinct / size  # so that squares stay in range
+    size, algorithm = 1.0, "auto"
+    if metric == "euclidean":
+        size = float(np.exp2(np.round(np.log2(np.max(np.abs(distinct))))))
+        # A tree takes differences of coordinates. Dot products, which win in high dimension, need a near origin.
+        algorithm = "kd_tree" if points.shape[1] <= 15 else "brute"
+        distinct = (distinct if algorithm == "kd_tree" else distinct - distinct.mean(axis=0)) / size
     sample = distinct[np.linspace(0, len(distinct) - 1, num=min(len(distinct), 4096)).astype(np.int64)]
-    distances, _ = NearestNeighbors(n_neighbors=k + 1, metric=metric).fit(distinct).kneighbors(sample)
+    search = NearestNeighbors(n_neighbors=k + 1, metric=metric, algorithm=algorithm).fit(distinct)
+    distances, _ = search.kneighbors(sample)
     return _median_above_zero(distances[:, k]) * size
 
 

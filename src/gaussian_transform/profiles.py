@@ -7,6 +7,7 @@ theorem for smooth kernels then holds for every sample, which it does not for cl
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -28,24 +29,47 @@ def find_profile(kernel: str | Callable[..., object], n_features: int) -> Profil
     if kernel == "truncated":
         return None
     if kernel == "gaussian":
-        return lambda r: np.exp(-0.5 * r)
+        return _gaussian
     if kernel == "cauchy":
-        return lambda r: (1.0 + r) ** -(0.5 * n_features + 1.0)
+        return partial(_cauchy, power=0.5 * n_features + 1.0)
     if callable(kernel):
-        return _checked(kernel)
+        return _UserProfile(kernel)
     raise ValueError(f"kernel={kernel!r} must be one of {', '.join(map(repr, KERNELS))} or a function of r = d²/eps².")
 
 
-def _checked(function: Callable[..., object]) -> Profile:
-    apply = elementwise(function)
+def _gaussian(r: FloatArray) -> FloatArray:
+    weights: FloatArray = np.exp(-0.5 * r)
+    return weights
 
-    def profile(r: FloatArray) -> FloatArray:
-        weights = np.asarray(apply(r), dtype=np.float64)
+
+def _cauchy(r: FloatArray, power: float) -> FloatArray:
+    weights: FloatArray = (1.0 + r) ** -power
+    return weights
+
+
+class _UserProfile:
+    """A user's function, its answers checked; it pickles if the function does."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+        self.apply = elementwise(function)
+
+    def __getstate__(self) -> Callable[..., object]:
+        return self.function
+
+    def __setstate__(self, function: Callable[..., object]) -> None:
+        self.__init__(function)  # type: ignore[misc]
+
+    def __call__(self, r: FloatArray) -> FloatArray:
+        try:
+            weights = np.asarray(self.apply(r), dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"kernel must turn an array of r = d²/eps² into numbers, but it failed: {error}."
+            ) from error
         if weights.shape != r.shape:
             raise ValueError(f"kernel returned shape {weights.shape} for r of shape {r.shape}; it must keep the shape.")
         if not np.all(np.isfinite(weights)) or np.any(weights < 0.0):
             bad = r[~np.isfinite(weights) | (weights < 0.0)][0]
             raise ValueError(f"kernel must be finite and not negative for every r ≥ 0; it is not at r={bad:g}.")
         return weights
-
-    return profile

@@ -84,7 +84,7 @@ def minimum_spanning_tree(gaussians: Gaussians, lam: float, *, n_jobs: int | Non
     >>> tree.edges.tolist(), tree.lengths.round(9).tolist()
     ([[0, 2], [1, 2]], [1.0, 4.0])
     """
-    check_gaussians(gaussians)
+    gaussians = check_gaussians(gaussians)
     lam = check_lam(lam)
     n_threads = effective_n_jobs(check_n_jobs(n_jobs))
     n = gaussians.points.shape[0]
@@ -101,9 +101,9 @@ def minimum_spanning_tree(gaussians: Gaussians, lam: float, *, n_jobs: int | Non
     return SpanningTree(edges[order], lengths[order])
 
 
-def check_gaussians(gaussians: Gaussians) -> None:
-    """Refuse arrays that do not fit together or are not finite: searches among them might never end."""
-    points, covs = gaussians
+def check_gaussians(gaussians: Gaussians) -> Gaussians:
+    """Return points and covariances in double precision; refuse what does not fit together or is not finite."""
+    points, covs = (np.ascontiguousarray(array, dtype=np.float64) for array in gaussians)
     if points.ndim != 2 or 0 in points.shape or covs.shape != (*points.shape, points.shape[1]):
         raise ValueError(
             f"gaussians have points of shape {points.shape} and covariances of shape {covs.shape}; "
@@ -111,6 +111,7 @@ def check_gaussians(gaussians: Gaussians) -> None:
         )
     if not (np.isfinite(points).all() and np.isfinite(covs).all()):
         raise ValueError("gaussians contain NaN or infinite values; remove or replace these points first.")
+    return Gaussians(points, covs)
 
 
 def _first_copies(gaussians: Gaussians, lam: float) -> IntArray:

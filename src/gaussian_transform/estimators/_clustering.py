@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -91,6 +91,9 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
                 f"n_clusters={self.n_clusters!r} and distance_threshold={self.distance_threshold!r} are both given; "
                 "give one of them, or neither to cut at eps."
             )
+        if self.linkage not in get_args(linkage.Method):
+            methods = ", ".join(map(repr, get_args(linkage.Method)))
+            raise ValueError(f"linkage={self.linkage!r} must be one of {methods}.")
         weights = _validation.check_weights(sample_weight, len(X))
         self.transform_ = self._make_transform().fit(X, sample_weight=weights)
         gaussians = self.transform_._gaussians()
@@ -113,7 +116,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
 
         The points of the fit get their own labels.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "labels_")
         travellers, _ = self.transform_._travel(check_points(self, X, is_new=False))
         return self._label(travellers)
 
@@ -127,7 +130,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
         return GaussianTransform(**{name: getattr(self, name) for name in names})
 
     def _dendrogram(self) -> FloatArray:
-        Z = linkage.linkage(self._massive, self.transform_._lam(), self.linkage, n_jobs=self.n_jobs)
+        Z = linkage.linkage(self._massive, self.transform_._lam(), self.linkage, **self.transform_._how())
         Z[:, 2] *= self.transform_._frame.unit
         return Z
 
@@ -135,7 +138,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
         if self.n_clusters is not None:
             return linkage.cut(Z, n_clusters=_validation.check_count("n_clusters", self.n_clusters, 1))
         height = self.transform_.eps_ if self.distance_threshold is None else self.distance_threshold
-        return linkage.cut(Z, distance_threshold=height)
+        return linkage.cut(Z, distance_threshold=_validation.check_height(height))
 
 
 def _from_heaviest(labels: IntArray, weights: FloatArray, X: AnyArray) -> IntArray:

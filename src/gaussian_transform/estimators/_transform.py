@@ -85,7 +85,7 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
             weights,
             _validation.check_count("n_iter", self.n_iter, 0),
             tol=_validation.check_tol(self.tol),
-            callback=self.callback,
+            callback=_validation.check_callback(self.callback),
         )
         self._frame, self._states = frame, states
         self._start = points
@@ -118,7 +118,7 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
 
     def distances(self) -> AnyArray:
         """Return the matrix of GT distances after the iterations, shape (n, n)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "points_")
         gaussians = self._gaussians()
         if not self._iteration.is_base_metric:
             return self._in_units(gt_distances(gaussians, self._lam(), **self._how()))
@@ -131,7 +131,7 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
 
         Zeros, the diagonal among them, are stored; pairs with d² ≤ radius²·(1 + 1e-9) are inside.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "points_")
         radius = self.eps_ if radius is None else _validation.check_radius(radius, "radius")
         if self._iteration.is_base_metric:
             return super().neighbors_graph(radius)
@@ -145,7 +145,7 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
         Exact, nearest first. Points of `X` travel with the transform first; without it the points of the fit are asked,
         and none is its own neighbour.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "points_")
         k = _validation.check_count("n_neighbors", n_neighbors, 1)
         n = len(self.points_)
         if k > n - (X is None):
@@ -162,7 +162,7 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
 
         Their Euclidean distance E satisfies d ≤ E ≤ √2·d for the GT distance d, with E = d where covariances commute.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "points_")
         self._refuse_base_metric("embedding")
         embedded = self._in_units(hellinger_embedding(self._gaussians(), self._lam()))
         embedded[:, : self.n_features_in_] = self.points_
@@ -174,7 +174,7 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
         "single" is an exact minimum spanning tree in O(n) memory; "complete", "average", "weighted" and "ward" need the
         distances of all pairs.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "points_")
         if self._iteration.is_base_metric:
             return super().linkage(method)
         Z = linkage.linkage(self._gaussians(), self._lam(), method, **self._how())
@@ -252,7 +252,7 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
 
     def _travel(self, X: npt.ArrayLike) -> tuple[Gaussians, AnyArray]:
         """Return where new points end, in the frame, and the points themselves."""
-        check_is_fitted(self)
+        check_is_fitted(self, "points_")
         X = check_points(self, X, is_new=False)
         points = X.astype(np.float64, copy=False)
         _validation.check_extent(np.vstack([self._start, points]), self.eps_)
