@@ -38,12 +38,12 @@ _Y, _U, _SUM, _SECOND = 0, _LANES, 2 * _LANES, 3 * _LANES
 _ALPHA, _REST, _FIRST, _FACTOR, _SQUARE, _DOT = range(0, 6 * _LANES, _LANES)
 # The state of the sweeps. "Part" means without the last row of B.
 _D, _A, _B, _PART_1, _PART_2, _FULL_1, _FULL_2, _SHIFT = range(0, 8 * _LANES, _LANES)
-_SIZE, _FOUND, _FLOOR, _STALL, _Q, _E, _LEFT, _IS_DONE = range(8 * _LANES, 16 * _LANES, _LANES)
+_SIZE, _FOUND, _FLOOR, _STALL, _Q, _E, _IS_DONE = range(8 * _LANES, 15 * _LANES, _LANES)
 
 
 @njit
 def _aligned(n_rows, n_columns):
-    """Return zeros that begin on a cache line: vector loads that straddle two lines cost up to a quarter of the time."""
+    """Return zeros that begin on a cache line: vectors that straddle two lines cost up to a quarter of the time."""
     buffer = np.zeros(n_rows * n_columns + 8)
     first = (-buffer.ctypes.data % 64) // 8
     return buffer[first : first + n_rows * n_columns].reshape(n_rows, n_columns)
@@ -53,6 +53,8 @@ def _aligned(n_rows, n_columns):
 def _load(matrices, start, tiles):
     """Copy a batch into tiles; the last batch is filled up with the last matrix."""
     n, r, _ = matrices.shape
+    if r % 4 > 0:  # what fills up the tiles is still 0, unless the last batch had NaN
+        tiles[:] = 0.0
     for pair in range(tiles.shape[0]):
         columns = tiles[pair]
         for lane in range(_LANES):
@@ -129,19 +131,22 @@ def _reflect_column(tiles, left, right, k, work):
                 for lane in range(_LANES):
                     work[_REST + lane] += w[lane] * w[lane]
     first = left[block, _W + place * _LANES : _W + (place + 1) * _LANES]
-    work[_ALPHA : _ALPHA + _LANES] = first
+    for lane in range(_LANES):
+        work[_ALPHA + lane] = first[lane]
     _reflect(work)
-    first[:] = work[_FIRST : _FIRST + _LANES]
+    for lane in range(_LANES):
+        first[lane] = work[_FIRST + lane]
 
 
 @njit
 def _update(tiles, left, right, k, work):
-    """Carry out the last step, A − vyᵀ − xuᵀ, together with the products y = factor·Aᵀw and the next row u = A_k − w_k y.
+    """Carry out the last step, A − vyᵀ − xuᵀ, and reflect from the left: y = factor·Aᵀw and row k, u = A_k − w_k y.
 
-    Writes Σu² and Σuy of the row without its first entry as well.
+    Writes Σu² and Σuy as well, without the row's first entry.
     """
-    block, place = k // 4, k % 4
-    first_pair = (k + 1) // 2
+    block, place, first_pair = k // 4, k % 4, (k + 1) // 2
+    work[_REST : _REST + _LANES] = 0.0
+    work[_DOT : _DOT + _LANES] = 0.0
     for pair in range(first_pair, tiles.shape[0]):
         ys = right[pair]
         for lane in range(_LANES):
@@ -164,35 +169,25 @@ def _update(tiles, left, right, k, work):
                 ys[_SUM + lane] = sum0
                 ys[_SECOND + _SUM + lane] = sum1
         row = tiles[pair, block, place * _LANES : place * _LANES + _SECOND_COLUMN + _LANES]
+        # The row begins in the first or the second column of its first pair, with an entry that the sums leave out.
+        is_later = 0.0 if pair == first_pair else 1.0
+        is_whole = is_later if k % 2 == 0 else 1.0
         for lane in range(_LANES):
             factor, first = work[_FACTOR + lane], work[_FIRST + lane]
-            y0, y1 = factor * ys[_SUM + lane], factor * ys[_SECOND + _SUM + lane]
-            u0, u1 = row[lane] - first * y0, row[_SECOND_COLUMN + lane] - first * y1
+            y0, y1 = is_whole * factor * ys[_SUM + lane], factor * ys[_SECOND + _SUM + lane]
+            u0, u1 = is_whole * row[lane] - first * y0, row[_SECOND_COLUMN + lane] - first * y1
             ys[_Y + lane], ys[_U + lane] = y0, u0
             ys[_SECOND + _Y + lane], ys[_SECOND + _U + lane] = y1, u1
-            work[_REST + lane] += u0 * u0 + u1 * u1
-            work[_DOT + lane] += u0 * y0 + u1 * y1
-        if pair == first_pair:
-            _restart_sums(ys, (k + 1) % 2, work)
-
-
-@njit
-def _restart_sums(ys, side, work):
-    """Take out of the sums what comes before and at the row's first entry, in the column `side` of the first pair."""
-    for lane in range(_LANES):
-        y, u = ys[_SECOND + _Y + lane], ys[_SECOND + _U + lane]
-        work[_REST + lane] = 0.0 if side == 1 else u * u
-        work[_DOT + lane] = 0.0 if side == 1 else u * y
-    if side == 1:
-        ys[_Y : _Y + _LANES] = 0.0
-        ys[_U : _U + _LANES] = 0.0
+            work[_REST + lane] += is_later * u0 * u0 + is_whole * u1 * u1
+            work[_DOT + lane] += is_later * u0 * y0 + is_whole * u1 * y1
 
 
 @njit
 def _reflect_row(right, k, work):
     side = (k + 1) % 2
     ys = right[(k + 1) // 2, side * _SECOND : (side + 1) * _SECOND]
-    work[_ALPHA : _ALPHA + _LANES] = ys[_U : _U + _LANES]
+    for lane in range(_LANES):
+        work[_ALPHA + lane] = ys[_U + lane]
     _reflect(work)
     for lane in range(_LANES):
         first = work[_FIRST + lane]
@@ -230,11 +225,13 @@ def _bidiagonalize(tiles, left, right, work, r, squares):
     squares[:] = 0.0
     for k in range(r):
         _reflect_column(tiles, left, right, k, work)
-        squares[k, :_LANES] = work[_SQUARE : _SQUARE + _LANES]
+        for lane in range(_LANES):
+            squares[k, lane] = work[_SQUARE + lane]
         if k < r - 1:
             _update(tiles, left, right, k, work)
             _reflect_row(right, k, work)
-            squares[k, _LANES:] = work[_SQUARE : _SQUARE + _LANES]
+            for lane in range(_LANES):
+                squares[k, _LANES + lane] = work[_SQUARE + lane]
             _multiply(tiles, left, right, k, work)
 
 
@@ -294,15 +291,14 @@ def _judge(rows, state):
     """Find where the last q is a λ up to the tolerance, and the next shifts.
 
     In BBᵀ the last row has diagonal q and couples by √(qe): without the coupling no λ moves by more than qe over the
-    gap from q to the others, which are at least one over their sum of 1/λ.
+    gap from q to the other λ, and the least of those is at least one over their sum of 1/λ.
     """
     for lane in range(_LANES):
         n = int(state[_SIZE + lane])
         state[_Q + lane] = rows[n - 1, lane]
         state[_E + lane] = rows[n - 2, _LANES + lane]
-        state[_LEFT + lane] = rows[n - 1, _LANES + lane]
     for lane in range(_LANES):
-        q, e, left = state[_Q + lane], state[_E + lane], state[_LEFT + lane]
+        q, e = state[_Q + lane], state[_E + lane]
         part_1, part_2 = state[_PART_1 + lane], state[_PART_2 + lane]
         full_1, full_2 = state[_FULL_1 + lane], state[_FULL_2 + lane]
         found = state[_FOUND + lane] + state[_SHIFT + lane]
@@ -310,7 +306,7 @@ def _judge(rows, state):
         negligible = _TOLERANCE * _TOLERANCE * found + state[_FLOOR + lane]
         error = _TOLERANCE * (found + q)
         gap = max(1.0 / part_1 - q, error)
-        is_done = (left <= negligible) & ((q <= negligible) | (e <= negligible) | (q * e <= error * gap))
+        is_done = (q <= negligible) | (e <= negligible) | (q * e <= error * gap)
         state[_IS_DONE + lane] = 1.0 if is_done else 0.0
         n = state[_SIZE + lane] - (1.0 if is_done else 0.0)
         sum_1 = part_1 if is_done else full_1
@@ -329,8 +325,6 @@ def _split(rows, lane, n, found, negligible, values):
         if rows[i, _LANES + lane] <= negligible and (i == 0 or rows[i - 1, _LANES + lane] <= negligible):
             n -= 1
             values[lane, n] = found + (rows[i, lane] - _TINY)
-            if i > 0:
-                rows[i - 1, _LANES + lane] = 0.0
             for j in range(i, n):
                 rows[j, lane] = rows[j + 1, lane]
                 rows[j, _LANES + lane] = rows[j + 1, _LANES + lane]
@@ -342,7 +336,7 @@ def _split(rows, lane, n, found, negligible, values):
 def _deflate(rows, state, values):
     """Write the λ that were found and shorten their lanes; return the largest number of rows that remain.
 
-    The e before a row that goes stays for the next sweep, where it belongs to the last q.
+    The e above a row that goes stays for the next sweep, which adds it to the q of its own row.
     """
     size = 0
     for lane in range(_LANES):
@@ -382,7 +376,7 @@ def _find_eigenvalues(pairs, spare, state, values):
         for lane in range(_LANES):
             state[_FLOOR + lane] += _TOLERANCE * _TOLERANCE / r * (rows[i, lane] + rows[i, _LANES + lane])
     size = r
-    # Equal values in rows that are not coupled take longest, about 100 sweeps; only NaN comes to the end.
+    # Equal values in rows that are not coupled take longest, up to 100 sweeps for all of them; NaN never ends.
     for _ in range(50 * r + 200):
         _sweep(pairs, state, size, spare)
         pairs, spare, rows, other = spare, pairs, other, rows
@@ -406,7 +400,7 @@ def singular_values(matrices: FloatArray, out: FloatArray) -> None:
     n_pairs, n_blocks = (r + 1) // 2, (r + 3) // 4
     tiles = _aligned(n_pairs * n_blocks, 8 * _LANES).reshape(n_pairs, n_blocks, 8 * _LANES)
     left, right = _aligned(n_blocks, 12 * _LANES), _aligned(n_pairs, 6 * _LANES)
-    work, state = _aligned(1, 6 * _LANES)[0], _aligned(1, 16 * _LANES)[0]
+    work, state = _aligned(1, 6 * _LANES)[0], _aligned(1, 15 * _LANES)[0]
     # One pair of zero rows more than a sweep looks at: a finished lane, of size 0, looks at the last.
     pairs, spare = _aligned(n_pairs + 2, 4 * _LANES), _aligned(n_pairs + 2, 4 * _LANES)
     squares = pairs.reshape(2 * pairs.shape[0], 2 * _LANES)
