@@ -16,7 +16,8 @@ ROOT = Path(gaussian_transform.__file__).parent
 
 # Each room knows only those before it.
 LAYERS = [
-    "_typing", "_version", "_parallel", "_kernels", "_validation", "_shapes", "bures", "distances", "local_gaussians",
+    "_typing", "_version", "_parallel", "_kernels", "_validation", "_factors", "_pairs", "_shapes", "bures",
+    "_candidates", "distances", "local_gaussians",
     "metrics", "mds", "spanning_tree", "linkage", "neighborhoods", "row_sweep", "propagation", "profiles", "iteration",
     "wasserstein", "estimators",
 ]  # fmt: skip

@@ -1,13 +1,14 @@
 """Sets of Gaussians made ready for comparison, and the GT distances of their pairs.
 
-The kernels want covariances as rows of features (up to three dimensions) or as factors F with Σ = F Fᵀ (beyond, and
-wherever the trace is truncated), and numbers whose squares neither overflow nor vanish. `compare` brings two sets of
-Gaussians there; `squared_between` and `fill_distances` then answer for listed pairs and for all pairs.
+The kernels want covariances as rows of features (up to three dimensions) or as principal factors (beyond, and wherever
+the trace is truncated), and numbers whose squares neither overflow nor vanish. `compare` brings two sets of Gaussians
+there; `squared_between` and `fill_distances` then answer for listed pairs and for all pairs.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,21 +16,19 @@ import numpy as np
 from scipy.sparse.linalg import ArpackError, LinearOperator, svds
 from scipy.spatial.distance import cdist
 
+from gaussian_transform._factors import PrincipalFactors, principal_of_covariances, principal_of_factors
 from gaussian_transform._kernels.bures import N_FEATURES_2, N_FEATURES_3, features_2, features_3
 from gaussian_transform._kernels.pairs import fill_rows, mirror_rows, squared_pairs
-from gaussian_transform._kernels.singular import singular_values
+from gaussian_transform._kernels.products import squared_apart
+from gaussian_transform._pairs import EQUAL, Limits, Tally, bures_squared
 from gaussian_transform._parallel import run_ranges
-from gaussian_transform._typing import AnyArray, FloatArray, Gaussians, IntArray
+from gaussian_transform._typing import AnyArray, Factors, FloatArray, Gaussians, IntArray
 
 # Coordinates are scaled to about 2**200 and variances to about 2**400: squares of variances stay below 2**1024, and
 # what is 1e-130 of the largest coordinate still has a square variance.
 _COORDINATE_EXPONENT = 200
-# Bytes of the stacks of small matrices that one thread works on at a time.
-_STACK_BYTES = 1 << 22
-# Below this fraction of the traces the difference of traces has lost digits and is taken by aligned factors instead.
-_SMALL = 1e-3
-# Up to this size our rotations of many matrices at a time find singular values sooner than LAPACK (measured).
-_JACOBI_SIZE = 12
+# Pairs that are listed at a time where all of them are asked for.
+_LISTED_PAIRS = 1 << 20
 # From this size on Lanczos iterations find a few singular values sooner than LAPACK finds all (measured: 2x at 200).
 _LANCZOS_SIZE = 200
 
@@ -41,8 +40,8 @@ class Comparison(NamedTuple):
     ----------
     x, y : arrays of shapes (n, k) and (n2, k)
         The points times ``2**exponent``; one-dimensional points have a second coordinate 0.
-    f, g : arrays of shapes (n, n_features) or (n, m, r), or None
-        The covariances: rows of features, or factors; None where ``lam`` is 0 and they do not count.
+    f, g : arrays of shapes (n, n_features) and (n2, n_features), or PrincipalFactors, or None
+        The covariances; None where ``lam`` is 0 and they do not count.
     is_symmetric : bool
         Whether both sets are the same one.
     lam : float
@@ -54,9 +53,9 @@ class Comparison(NamedTuple):
     """
 
     x: FloatArray
-    f: FloatArray | None
+    f: FloatArray | PrincipalFactors | None
     y: FloatArray
-    g: FloatArray | None
+    g: FloatArray | PrincipalFactors | None
     is_symmetric: bool
     lam: float
     exponent: int
@@ -103,98 +102,85 @@ def _largest(*arrays: AnyArray | None) -> float:
     return max((float(np.max(np.abs(array))) for array in arrays if array is not None and array.size), default=0.0)
 
 
+def _deviation(covs: FloatArray | Factors) -> float:
+    """Return about the largest standard deviation of some covariances."""
+    return _largest(covs.rows) if isinstance(covs, Factors) else float(np.sqrt(_largest(covs)))
+
+
 def compare(
-    a: Gaussians, lam: float, b: Gaussians | None = None, *, n_eig: int | None = None, n_threads: int = 1
+    a: Gaussians,
+    lam: float,
+    b: Gaussians | None = None,
+    *,
+    n_eig: int | None = None,
+    n_threads: int = 1,
+    largest: float = 0.0,
 ) -> Comparison:
-    """Scale one or two sets of Gaussians and turn their covariances into what the kernels compare."""
+    """Scale one or two sets of Gaussians and turn their covariances into what the kernels compare.
+
+    `largest` is the largest length that distances are to be compared with, if any is.
+    """
     other = a if b is None else b
     m = a.points.shape[1]
-    deviation = float(np.sqrt(_largest(a.covariances, other.covariances)))
+    deviation = max(_deviation(a.covariances), _deviation(other.covariances))
+    largest = max(largest, _largest(a.points, other.points))
     if lam == 0.0 or deviation == 0.0:
-        exponent = coordinate_exponent(_largest(a.points, other.points))
+        exponent = coordinate_exponent(largest)
         x = np.ldexp(a.points, exponent)
         y = x if b is None else np.ldexp(b.points, exponent)
         return Comparison(x, None, y, None, b is None, 0.0, exponent, n_eig)
-    exponent = coordinate_exponent(max(_largest(a.points, other.points), float(np.sqrt(lam)) * deviation))
+    exponent = coordinate_exponent(max(largest, float(np.sqrt(lam)) * deviation))
     shape_exponent = coordinate_exponent(deviation)
     has_features = m <= 3 and (n_eig is None or n_eig == m)
+    prepare = _features if has_features else principal_factors
 
-    def prepare(gaussians: Gaussians) -> tuple[FloatArray, FloatArray]:
-        points = np.ldexp(gaussians.points, exponent, order="C")  # one layout: one compilation of the kernels
-        covs = np.ldexp(gaussians.covariances, 2 * shape_exponent, order="C")
-        if m == 1 and has_features:
-            points = np.pad(points, ((0, 0), (0, 1)))
-            covs = np.pad(covs, ((0, 0), (0, 1), (0, 1)))
-        return points, (_features(covs, n_threads) if has_features else factors_of(covs, n_threads))
+    def scale(points: FloatArray) -> FloatArray:
+        # One layout: one compilation of the kernels. A line is the first axis of a plane.
+        points = np.ldexp(points, exponent, order="C")
+        return np.pad(points, ((0, 0), (0, 1))) if m == 1 and has_features else points
 
-    x, f = prepare(a)
-    y, g = (x, f) if b is None else prepare(b)
-    if not has_features:
-        f, g = _padded(f, g)
+    x, f = scale(a.points), prepare(a.covariances, shape_exponent, n_threads)
+    y, g = (x, f) if b is None else (scale(b.points), prepare(b.covariances, shape_exponent, n_threads))
     scaled_lam = float(np.ldexp(lam, 2 * (exponent - shape_exponent)))
     return Comparison(x, f, y, g, b is None, scaled_lam, exponent, None if has_features else n_eig)
 
 
 def compare_factors(factors: FloatArray, factors2: FloatArray | None, n_eig: int | None) -> Comparison:
     """Do what `compare` does for covariances F Fᵀ given by factors of shape (n, m, r), all points at the origin."""
+
+    def listed(given: FloatArray) -> Factors:
+        n, m, r = given.shape
+        return Factors(np.swapaxes(given, 1, 2).reshape(n * r, m), r * np.arange(n), np.full(n, r))
+
     exponent = coordinate_exponent(_largest(factors, factors2))
-
-    def prepare(given: FloatArray) -> FloatArray:
-        scaled = np.ldexp(given, exponent)
-        if scaled.shape[2] > scaled.shape[1]:  # F Fᵀ = RᵀR with the square R of Fᵀ = QR
-            scaled = np.swapaxes(np.linalg.qr(np.swapaxes(scaled, 1, 2), mode="r"), 1, 2)
-        return np.ascontiguousarray(scaled)
-
-    f = prepare(factors)
-    f, g = (f, f) if factors2 is None else _padded(f, prepare(factors2))
-    x, y = np.zeros((f.shape[0], 1)), np.zeros((g.shape[0], 1))
+    f = principal_of_factors(listed(factors), exponent, 1)
+    g = f if factors2 is None else principal_of_factors(listed(factors2), exponent, 1)
+    x, y = np.zeros((len(f.rank), 1)), np.zeros((len(g.rank), 1))
     return Comparison(x, f, y, g, factors2 is None, 1.0, exponent, n_eig)
 
 
-def _padded(f: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Give two sets of factors the same number of columns by zeros on the left, where `factors_of` has its smallest."""
-    if f.shape[2] == g.shape[2]:
-        return f, g
-    n_columns = max(f.shape[2], g.shape[2])
-    f, g = (np.pad(factors, ((0, 0), (0, 0), (n_columns - factors.shape[2], 0))) for factors in (f, g))
-    return f, g
+def principal_factors(covs: FloatArray | Factors, exponent: int, n_threads: int) -> PrincipalFactors:
+    """Return the principal factors of covariances in either form, times ``2**exponent``."""
+    if isinstance(covs, Factors):
+        return principal_of_factors(covs, exponent, n_threads)
+    return principal_of_covariances(covs, exponent, n_threads)
 
 
-def _features(covs: FloatArray, n_threads: int) -> FloatArray:
-    n, m, _ = covs.shape
-    fill, n_features = (features_2, N_FEATURES_2) if m == 2 else (features_3, N_FEATURES_3)
+def _features(covs: FloatArray | Factors, exponent: int, n_threads: int) -> FloatArray:
+    scaled = np.ldexp(covs.dense() if isinstance(covs, Factors) else covs, 2 * exponent, order="C")
+    n, m, _ = scaled.shape
+    if m == 1:
+        scaled = np.pad(scaled, ((0, 0), (0, 1), (0, 1)))
+    fill, n_features = (features_3, N_FEATURES_3) if m == 3 else (features_2, N_FEATURES_2)
     features = np.empty((n, n_features))
-    run_ranges(lambda start, stop: fill(covs[start:stop], features[start:stop]), n, n_threads=n_threads, grain=4096)
+    run_ranges(lambda start, stop: fill(scaled[start:stop], features[start:stop]), n, n_threads=n_threads, grain=4096)
     return features
 
 
-def factors_of(covs: FloatArray, n_threads: int) -> FloatArray:
-    """Return factors F of shape (n, m, r) with Σ = F Fᵀ and orthogonal columns; r is the largest rank.
-
-    Eigenvalues that the rounding of the largest could have made count as 0.
-    """
-    n, m, _ = covs.shape
-    factors = np.empty((n, m, m))
-    norms = np.empty((n, m))
-
-    def work(start: int, stop: int) -> None:
-        values, vectors = np.linalg.eigh(0.5 * (covs[start:stop] + np.swapaxes(covs[start:stop], 1, 2)))
-        noise = m * np.finfo(np.float64).eps * values[:, -1:]
-        norms[start:stop] = np.sqrt(np.where(values > noise, values, 0.0))
-        np.multiply(vectors, norms[start:stop, None, :], out=factors[start:stop])
-
-    run_ranges(work, n, n_threads=n_threads, grain=max(1, _STACK_BYTES // (32 * m * m)))
-    rank = max(1, int(np.max(np.count_nonzero(norms, axis=1), initial=0)))
-    return factors if rank == m else np.ascontiguousarray(factors[:, :, m - rank :])  # values ascend: the last columns
-
-
-def roots_of(shapes: FloatArray) -> FloatArray:
-    """Return the symmetric roots Σ^½ (n, m, m) of features, or of factors as `factors_of` makes them."""
-    if shapes.ndim == 3:
-        norms = np.sqrt(np.einsum("nij,nij->nj", shapes, shapes))
-        directions = shapes / np.where(norms > 0.0, norms, 1.0)[:, None, :]
-        roots = directions @ np.swapaxes(shapes, 1, 2)
-        return 0.5 * (roots + np.swapaxes(roots, 1, 2))
+def roots_of(shapes: FloatArray | PrincipalFactors) -> FloatArray:
+    """Return the symmetric roots Σ^½ (n, m, m) of features or of principal factors."""
+    if isinstance(shapes, PrincipalFactors):
+        return shapes.roots()
     n, n_features = shapes.shape
     if n_features == N_FEATURES_2:
         # Σ^½ = (Σ + √det Σ) / √(tr Σ + 2√det Σ), by Cayley and Hamilton.
@@ -209,14 +195,14 @@ def roots_of(shapes: FloatArray) -> FloatArray:
 
 
 def _largest_sum(f: FloatArray, g: FloatArray, n_eig: int) -> float:
-    """Sum of the `n_eig` largest singular values of FᵀG, by Lanczos iterations that never form the product."""
-    size = (f.shape[1], g.shape[1])
+    """Sum of the `n_eig` largest singular values of F Gᵀ, by Lanczos iterations that never form the product."""
+    size = (f.shape[0], g.shape[0])
     operator = LinearOperator(
         size,
-        matvec=lambda v: f.T @ (g @ v),
-        rmatvec=lambda v: g.T @ (f @ v),
-        matmat=lambda v: f.T @ (g @ v),
-        rmatmat=lambda v: g.T @ (f @ v),
+        matvec=lambda v: f @ (g.T @ v),
+        rmatvec=lambda v: g @ (f.T @ v),
+        matmat=lambda v: f @ (g.T @ v),
+        rmatmat=lambda v: g @ (f.T @ v),
         dtype=np.float64,
     )
     try:
@@ -224,55 +210,61 @@ def _largest_sum(f: FloatArray, g: FloatArray, n_eig: int) -> float:
         start = np.random.default_rng(0).standard_normal(min(size))
         return float(np.sum(svds(operator, n_eig, v0=start, return_singular_vectors=False)))
     except ArpackError:
-        return float(np.sum(np.linalg.svd(f.T @ g, compute_uv=False)[:n_eig]))
+        return float(np.sum(np.linalg.svd(f @ g.T, compute_uv=False)[:n_eig]))
 
 
-def _singular_values(products: FloatArray) -> FloatArray:
-    """Return the singular values (p, r), in no order, of matrices of shape (p, r, r)."""
-    if products.shape[1] > _JACOBI_SIZE:
-        return np.asarray(np.linalg.svd(products, compute_uv=False), dtype=np.float64)
-    values = np.empty(products.shape[:2])
-    singular_values(products, values)
-    return values
+def _by_iterations(
+    f: PrincipalFactors, i: IntArray, g: PrincipalFactors, j: IntArray, n_eig: int, squared: FloatArray
+) -> IntArray:
+    """Write the truncated squared distances of the pairs where iterations are sooner done; return the other pairs.
 
-
-def _factor_squared(f: FloatArray, g: FloatArray, n_eig: int | None) -> FloatArray:
-    """Squared Bures distances ‖F‖² + ‖G‖² − 2‖FᵀG‖_* of stacks of factors (p, m, r) and (p, m, r), or one with many.
-
-    With FᵀG = W S Vᵀ the same is ‖FW − GV‖²: where the distance is small this keeps the digits that the difference of
-    traces loses. A truncated trace leaves out the singular values after the first `n_eig`.
+    Covariances that may be equal are left to the exact distance.
     """
-    traces = np.einsum("pij,pij->p", f, f) + np.einsum("pij,pij->p", g, g)
-    if n_eig is not None and f.shape[2] >= _LANCZOS_SIZE and 10 * n_eig <= f.shape[2]:
-        pairs = zip(*np.broadcast_arrays(f, g), traces, strict=True)
-        return np.array(
-            [0.0 if np.array_equal(p, q) else max(t - 2.0 * _largest_sum(p, q, n_eig), 0.0) for p, q, t in pairs]
-        )
-    products = np.swapaxes(f, 1, 2) @ g
-    values = _singular_values(products)
-    squared: FloatArray = np.maximum(traces - 2.0 * values.sum(axis=1), 0.0)
-    small = np.flatnonzero(squared < _SMALL * traces)
-    if small.size:
-        near_f, near_g = (stack if stack.shape[0] == 1 else stack[small] for stack in (f, g))
-        left, _, right = np.linalg.svd(products[small])
-        apart = near_f @ left - near_g @ np.swapaxes(right, 1, 2)
-        squared[small] = np.einsum("pij,pij->p", apart, apart)
-    if n_eig is not None:
-        squared += 2.0 * np.sort(values, axis=1)[:, : max(values.shape[1] - n_eig, 0)].sum(axis=1)
-    if small.size:
-        squared[small[np.all(near_f == near_g, axis=(1, 2))]] = 0.0
+    rank = np.minimum(f.rank[i], g.rank[j])
+    is_large = (rank >= _LANCZOS_SIZE) & (10 * n_eig <= rank)
+    if np.any(is_large):
+        apart = np.sum((f.deviations()[i] - g.deviations()[j]) ** 2, axis=1)
+        is_large &= apart > 2.0 * EQUAL * np.maximum(f.traces[i], g.traces[j])
+    for p in np.flatnonzero(is_large):
+        total = _largest_sum(f.factor(i[p]), g.factor(j[p]), n_eig)
+        squared[p] = max(f.traces[i[p]] + g.traces[j[p]] - 2.0 * total, 0.0)
+    return np.flatnonzero(~is_large)
+
+
+def _shape_squared(
+    c: Comparison, i: IntArray, j: IntArray, limits: Limits | None, tally: Tally | None, n_threads: int
+) -> FloatArray:
+    """Return dcov² of the pairs by principal factors, as far as the limits ask for it."""
+    f, g = c.f, c.g
+    if not (isinstance(f, PrincipalFactors) and isinstance(g, PrincipalFactors)):
+        return np.zeros(i.size)
+    squared = np.empty(i.size)
+    rest = np.arange(i.size) if c.n_eig is None else _by_iterations(f, i, g, j, c.n_eig, squared)
+    squared[rest] = bures_squared(
+        f, i[rest], g, j[rest], n_eig=c.n_eig, n_threads=n_threads,
+        limits=None if limits is None else limits.at(rest), tally=tally,
+    )  # fmt: skip
     return squared
 
 
-def _stack_size(shapes: FloatArray | None) -> int:
-    """How many pairs one thread may work on at a time."""
-    return 4096 if shapes is None else max(1, _STACK_BYTES // (32 * shapes.shape[1] * shapes.shape[2]))
+def squared_between(
+    c: Comparison,
+    i: IntArray,
+    j: IntArray,
+    *,
+    n_threads: int,
+    base_squared: FloatArray | None = None,
+    limits: FloatArray | None = None,
+    is_membership: bool = False,
+    tally: Tally | None = None,
+) -> FloatArray:
+    """Return the squared distances, in scaled units, of the pairs ``(i[p], j[p])``.
 
-
-def squared_between(c: Comparison, i: IntArray, j: IntArray, *, n_threads: int) -> FloatArray:
-    """Return the squared distances, in scaled units, of the pairs ``(i[p], j[p])``."""
+    `base_squared` takes the place of ‖x − y‖². Squared distances beyond the `limits` (n_pairs,) need not be exact, only
+    beyond; for a mere `is_membership` those within need not be exact either.
+    """
     out = np.empty(i.size)
-    if c.f is not None and c.g is not None and c.f.ndim == 2:
+    if isinstance(c.f, np.ndarray) and isinstance(c.g, np.ndarray):
         x, f, y, g = c.x, c.f, c.y, c.g
 
         def by_features(start: int, stop: int) -> None:
@@ -280,17 +272,20 @@ def squared_between(c: Comparison, i: IntArray, j: IntArray, *, n_threads: int) 
             squared_pairs(x, f, i[pairs], y, g, j[pairs], c.is_symmetric, c.lam, out[pairs])
 
         run_ranges(by_features, i.size, n_threads=n_threads, grain=8192)
-        return out
+        return out if base_squared is None else out + base_squared  # then all points are at one place
     first, second = (np.minimum(i, j), np.maximum(i, j)) if c.is_symmetric else (i, j)
+    if base_squared is not None:
+        out[:] = base_squared
+    else:
 
-    def by_factors(start: int, stop: int) -> None:
-        p, q = first[start:stop], second[start:stop]
-        apart = c.x[p] - c.y[q]
-        out[start:stop] = np.einsum("pk,pk->p", apart, apart)
-        if c.f is not None and c.g is not None:
-            out[start:stop] += c.lam * _factor_squared(c.f[p], c.g[q], c.n_eig)
+        def apart(start: int, stop: int) -> None:
+            squared_apart(c.x, first[start:stop], c.y, second[start:stop], out[start:stop])
 
-    run_ranges(by_factors, i.size, n_threads=n_threads, grain=_stack_size(c.f))
+        run_ranges(apart, i.size, n_threads=n_threads, grain=max(16, (1 << 19) // max(1, c.x.shape[1])))
+    if c.f is None:
+        return out
+    within = None if limits is None else Limits(c.lam, limits - out, limits + out, is_membership)
+    out += c.lam * _shape_squared(c, first, second, within, tally, n_threads)
     return out
 
 
@@ -299,9 +294,9 @@ def fill_distances(c: Comparison, out: FloatArray, *, n_threads: int) -> None:
 
     A symmetric matrix is exactly symmetric with a diagonal of exact zeros.
     """
-    n, n2 = c.x.shape[0], c.y.shape[0]
+    n = c.x.shape[0]
     is_condensed = out.ndim == 1
-    if c.f is not None and c.g is not None and c.f.ndim == 2:
+    if isinstance(c.f, np.ndarray) and isinstance(c.g, np.ndarray):
         x, f, y, g = (np.ascontiguousarray(array.T) for array in (c.x, c.f, c.y, c.g))
         flat = out.reshape(-1)
 
@@ -309,26 +304,36 @@ def fill_distances(c: Comparison, out: FloatArray, *, n_threads: int) -> None:
             fill_rows(x, f, y, g, c.is_symmetric, is_condensed, c.lam, c.unit, start, stop, flat)
 
         run_ranges(rows, n, n_threads=n_threads, grain=16)
+    elif c.f is None:
+        run_ranges(lambda start, stop: _fill_euclidean(c, start, stop, out), n, n_threads=n_threads, grain=16)
     else:
-
-        def rows_by_factors(start: int, stop: int) -> None:
-            for i in range(start, stop):
-                first = i + 1 if c.is_symmetric else 0
-                begin = i * n2 - i * (i + 1) // 2
-                row = out[begin : begin + n2 - first] if is_condensed else out[i, first:]
-                _fill_row_by_factors(c, i, first, row)
-
-        run_ranges(rows_by_factors, n, n_threads=n_threads, grain=16 if c.f is None else 1)
+        for i, j, place in _listed_pairs(c, is_condensed):
+            squared = squared_between(c, i, j, n_threads=n_threads)
+            out.reshape(-1)[place] = c.unit * np.sqrt(squared)
     if c.is_symmetric and not is_condensed:
         np.fill_diagonal(out, 0.0)
         run_ranges(lambda start, stop: mirror_rows(start, stop, out), n, n_threads=n_threads, grain=32)
 
 
-def _fill_row_by_factors(c: Comparison, i: int, first: int, row: FloatArray) -> None:
-    row[:] = cdist(c.x[i : i + 1], c.y[first:], "sqeuclidean")[0]
-    if c.f is not None and c.g is not None:
-        step = _stack_size(c.g)
-        for start in range(0, row.size, step):
-            partners = c.g[first + start : first + min(start + step, row.size)]
-            row[start : start + step] += c.lam * _factor_squared(c.f[i : i + 1], partners, c.n_eig)
-    np.multiply(np.sqrt(row, out=row), c.unit, out=row)
+def _fill_euclidean(c: Comparison, start: int, stop: int, out: FloatArray) -> None:
+    n2 = c.y.shape[0]
+    for i in range(start, stop):
+        first = i + 1 if c.is_symmetric else 0
+        begin = i * n2 - i * (i + 1) // 2
+        row = out[begin : begin + n2 - first] if out.ndim == 1 else out[i, first:]
+        np.multiply(cdist(c.x[i : i + 1], c.y[first:])[0], c.unit, out=row)
+
+
+def _listed_pairs(c: Comparison, is_condensed: bool) -> Iterator[tuple[IntArray, IntArray, IntArray | slice]]:
+    """Yield all pairs, of a symmetric matrix those right of the diagonal, and their places in the flattened one."""
+    n, n2 = c.x.shape[0], c.y.shape[0]
+    step = max(1, _LISTED_PAIRS // max(1, n2))
+    done = 0
+    for start in range(0, n, step):
+        rows = np.arange(start, min(start + step, n))
+        firsts = rows + 1 if c.is_symmetric else np.zeros_like(rows)
+        counts = n2 - firsts
+        i = np.repeat(rows, counts)
+        j = np.arange(i.size) - np.repeat(np.cumsum(counts) - counts - firsts, counts)
+        yield i, j, slice(done, done + i.size) if is_condensed else i * n2 + j
+        done += i.size

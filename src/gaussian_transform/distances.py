@@ -1,28 +1,22 @@
 """GT distances between sets of Gaussians: d² = ‖x−x'‖² + λ·dcov²(Σ, Σ'), dense, sparse and to the nearest.
 
-The sparse ones find their candidates by a kd-tree over coordinates whose Euclidean distance is a lower bound of d, and
-then decide by d itself. Inputs are taken as valid: finite points, positive semi-definite covariances, λ ≥ 0.
+The sparse ones find their candidates by a lower bound of d (`_candidates`) and then decide by d itself, of which bounds
+tell enough for most pairs. Inputs are taken as valid: finite points, positive semi-definite covariances, λ ≥ 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.spatial import cKDTree
 
+from gaussian_transform._candidates import Candidates, Search, search_for, with_roots
+from gaussian_transform._pairs import Tally
 from gaussian_transform._parallel import effective_n_jobs
-from gaussian_transform._shapes import (
-    Comparison,
-    check_memory,
-    compare,
-    fill_distances,
-    roots_of,
-    squared_between,
-)
-from gaussian_transform._typing import FloatArray, Gaussians, IntArray
+from gaussian_transform._shapes import Comparison, check_memory, compare, fill_distances, squared_between
+from gaussian_transform._typing import BoolArray, FloatArray, Gaussians, IntArray
 
 __all__ = [
     "check_memory",
@@ -30,18 +24,16 @@ __all__ = [
     "gt_distances",
     "gt_squared_between",
     "hellinger_embedding",
+    "is_within",
     "nearest",
     "radius_graph",
+    "radius_lists",
 ]
 
 # Inside a ball iff d² ≤ r²(1 + 1e-9).
 _TIE = 1e-9
-# The tree may see a pair this much too far away, relative to the radius and to the largest coordinate (rounding).
-_SLACK, _ROUNDING = 1e-6, 1e-12
 # Candidate pairs worked on at a time.
 _CANDIDATES = 1 << 20
-# Up to this dimension the tree has the entries of Σ^½, beyond only its eigenvalues: with many, a tree prunes nothing.
-_ENTRIES_DIMENSION = 5
 _REMEDY = "use neighbors_graph for the pairs within a radius or single linkage, which need no matrix"
 
 
@@ -145,57 +137,15 @@ def hellinger_embedding(a: Gaussians, lam: float) -> FloatArray:
     >>> hellinger_embedding(Gaussians(np.array([[1.0, 2.0]]), np.array([[[4.0, 0.0], [0.0, 9.0]]])), lam=4.0)
     array([[1., 2., 4., 0., 6.]])
     """
+    n, m = a.points.shape
+    check_memory(
+        3 * 8 * n * m * m,
+        f"The embedding of {n} Gaussians in {m} dimensions",
+        "use neighbors_graph, kneighbors or linkage, which need no embedding",
+    )
     c = compare(a, lam)
-    coordinates = _with_roots(c.x, c.f, c.lam, a.points.shape[1])
-    return np.hstack([a.points, np.ldexp(coordinates[:, a.points.shape[1] :], -c.exponent)])
-
-
-def _with_roots(x: FloatArray, shapes: FloatArray | None, weight: float, m: int) -> FloatArray:
-    """Return the first `m` coordinates of `x` followed by the distinct entries of √weight·Σ^½."""
-    n = x.shape[0]
-    rows, columns = np.triu_indices(m)
-    out = np.zeros((n, m + rows.size))
-    out[:, :m] = x[:, :m]
-    if shapes is not None:
-        factor = np.sqrt(weight) * np.where(rows == columns, 1.0, np.sqrt(2.0))
-        np.multiply(roots_of(shapes)[:, rows, columns], factor, out=out[:, m:])
-    return out
-
-
-def _lower_bound_coordinates(x: FloatArray, shapes: FloatArray | None, lam: float) -> FloatArray:
-    """Coordinates whose Euclidean distance never exceeds the GT distance.
-
-    ‖A^½ − B^½‖² ≤ 2 dcov², and ‖√a − √b‖² ≤ dcov² for the sorted eigenvalues a, b of A, B.
-    """
-    if shapes is None:
-        return x
-    m = x.shape[1]
-    if m <= _ENTRIES_DIMENSION:
-        return _with_roots(x, shapes, 0.5 * lam, m)
-    norms = np.sqrt(np.einsum("nij,nij->nj", shapes, shapes))
-    return np.hstack([x, np.sqrt(lam) * np.sort(norms, axis=1)])
-
-
-def _trees(c: Comparison) -> tuple[FloatArray, cKDTree]:
-    targets = _lower_bound_coordinates(c.y, c.g, c.lam)
-    return (targets if c.is_symmetric else _lower_bound_coordinates(c.x, c.f, c.lam)), cKDTree(targets)
-
-
-def _slackened(radii: FloatArray, coordinates: FloatArray) -> FloatArray:
-    return radii * (1.0 + _SLACK) + _ROUNDING * float(np.max(np.abs(coordinates), initial=0.0))
-
-
-def _candidates(
-    tree: cKDTree, coordinates: FloatArray, radii: FloatArray, counts: IntArray, n_threads: int
-) -> Iterator[tuple[int, int, IntArray]]:
-    """Yield row ranges with the sorted indices of all targets within each row's radius, so many at a time as fit."""
-    start = 0
-    while start < counts.size:
-        ends = np.cumsum(counts[start : start + _CANDIDATES])
-        stop = start + max(1, int(np.searchsorted(ends, _CANDIDATES, side="right")))
-        lists = tree.query_ball_point(coordinates[start:stop], radii[start:stop], workers=n_threads, return_sorted=True)
-        yield start, stop, np.fromiter(chain.from_iterable(lists), dtype=np.int64, count=int(ends[stop - start - 1]))
-        start = stop
+    coordinates = with_roots(c.x, c.f, c.lam, m)
+    return np.hstack([a.points, np.ldexp(coordinates[:, m:], -c.exponent)])
 
 
 def radius_graph(
@@ -234,16 +184,9 @@ def radius_graph(
     array([0, 1, 2, 1, 2], dtype=int32)
     """
     n_threads = effective_n_jobs(n_jobs)
-    c = compare(a, lam, b, n_eig=n_eig, n_threads=n_threads)
-    coordinates, tree = _trees(c)
-    n, n2 = c.x.shape[0], c.y.shape[0]
-    # No scaled distance reaches 2**300, so a larger radius holds everything.
-    scaled_radius = float(min(np.ldexp(radius, c.exponent), 2.0**300))
-    radii = _slackened(np.full(n, scaled_radius), coordinates)
-    counts = np.asarray(
-        tree.query_ball_point(coordinates, radii, workers=n_threads, return_length=True), dtype=np.int64
-    ).reshape(n)
-    n_candidates = int(counts.sum())
+    ball = _Ball.of(compare(a, lam, b, n_eig=n_eig, n_threads=n_threads), radius, n_threads)
+    n, n2 = ball.c.x.shape[0], ball.c.y.shape[0]
+    n_candidates = ball.search.count(ball.radius)
     index_type = np.int32 if max(n_candidates, n2) < 2**31 else np.int64
     check_memory(
         (8 + np.dtype(index_type).itemsize) * n_candidates,
@@ -254,15 +197,12 @@ def radius_graph(
     indices, data = np.empty(n_candidates, dtype=index_type), np.empty(n_candidates)
     row_ends = np.zeros(n + 1, dtype=index_type)
     end = 0
-    for start, stop, found in _candidates(tree, coordinates, radii, counts, n_threads):
-        rows = np.repeat(np.arange(start, stop), counts[start:stop])
-        squared = squared_between(c, rows, found, n_threads=n_threads)
-        is_inside = squared <= scaled_radius * scaled_radius * (1.0 + _TIE)
-        inside_rows = np.bincount(rows[is_inside] - start, minlength=stop - start)
-        row_ends[start + 1 : stop + 1] = end + np.cumsum(inside_rows)
-        n_inside = int(row_ends[stop]) - end
-        indices[end : end + n_inside] = found[is_inside]
-        np.multiply(np.sqrt(squared[is_inside]), c.unit, out=data[end : end + n_inside])
+    for candidates, squared, is_inside in ball.members(is_membership=False):
+        counts = np.bincount(candidates.rows[is_inside] - candidates.start, minlength=candidates.counts.size)
+        row_ends[candidates.start + 1 : candidates.stop + 1] = end + np.cumsum(counts)
+        n_inside = int(row_ends[candidates.stop]) - end
+        indices[end : end + n_inside] = candidates.found[is_inside]
+        np.multiply(np.sqrt(squared[is_inside]), ball.c.unit, out=data[end : end + n_inside])
         end += n_inside
     indices.resize(end, refcheck=False)
     data.resize(end, refcheck=False)
@@ -271,16 +211,114 @@ def radius_graph(
     return graph
 
 
+def radius_lists(
+    a: Gaussians,
+    lam: float,
+    radius: float,
+    b: Gaussians | None = None,
+    *,
+    n_eig: int | None = None,
+    n_jobs: int | None = None,
+) -> tuple[IntArray, IntArray]:
+    """Return which Gaussians are in the closed balls: those of ball i are ``members[begin[i]:begin[i + 1]]``.
+
+    The same pairs as in `radius_graph`, whose parameters these are, without their distances: bounds of the distance
+    decide most of them.
+
+    Examples
+    --------
+    >>> a = Gaussians(np.array([[0.0], [3.0], [4.0]]), np.zeros((3, 1, 1)))
+    >>> radius_lists(a, lam=1.0, radius=1.0)
+    (array([0, 1, 3, 5]), array([0, 1, 2, 1, 2]))
+    """
+    n_threads = effective_n_jobs(n_jobs)
+    ball = _Ball.of(compare(a, lam, b, n_eig=n_eig, n_threads=n_threads), radius, n_threads)
+    counts, members = [np.zeros(1, np.int64)], [np.empty(0, np.int64)]
+    for candidates, _, is_inside in ball.members(is_membership=True):
+        rows = candidates.rows[is_inside] - candidates.start
+        counts.append(np.bincount(rows, minlength=candidates.counts.size))
+        members.append(candidates.found[is_inside])
+    return np.cumsum(np.concatenate(counts)), np.concatenate(members)
+
+
+class _Ball(NamedTuple):
+    """Closed balls of one radius, in scaled units."""
+
+    c: Comparison
+    search: Search
+    radius: float
+    n_threads: int
+
+    @classmethod
+    def of(cls, c: Comparison, radius: float, n_threads: int) -> _Ball:
+        # No scaled distance reaches 2**300, so a larger radius holds everything.
+        scaled_radius = float(min(np.ldexp(radius, c.exponent), 2.0**300))
+        return cls(c, search_for(c, _CANDIDATES, n_threads), scaled_radius * np.sqrt(1.0 + _TIE), n_threads)
+
+    def members(self, *, is_membership: bool) -> Iterator[tuple[Candidates, FloatArray, BoolArray]]:
+        """Yield candidates with their squared distances, as exact as asked for, and whether they are inside."""
+        n, limit = self.c.x.shape[0], self.radius * self.radius
+        for candidates in self.search.within(0, n, np.full(n, self.radius)):
+            squared = squared_between(
+                self.c, candidates.rows, candidates.found, n_threads=self.n_threads,
+                limits=np.full(candidates.found.size, limit), is_membership=is_membership,
+            )  # fmt: skip
+            yield candidates, squared, squared <= limit
+
+
+def is_within(
+    a: Gaussians,
+    i: IntArray,
+    b: Gaussians | None,
+    j: IntArray,
+    lam: float,
+    radius: float,
+    base: FloatArray,
+    *,
+    n_eig: int | None = None,
+    n_jobs: int | None = None,
+) -> BoolArray:
+    """Tell for the pairs (i[p] of `a`, j[p] of `b`) whether base[p]² + λ·dcov² ≤ radius²(1 + 1e-9).
+
+    None for `b` means `a` itself; the distances `base` take the place of those between the points.
+
+    Examples
+    --------
+    >>> a = Gaussians(np.zeros((2, 1)), np.array([[[1.0]], [[4.0]]]))
+    >>> is_within(a, np.array([0, 0]), None, np.array([0, 1]), lam=9.0, radius=5.0, base=np.array([5.0, 4.1]))
+    array([ True, False])
+    """
+    n_threads = effective_n_jobs(n_jobs)
+    largest = max(float(np.max(base, initial=0.0)), radius)
+    c = compare(
+        _at_origin(a), lam, None if b is None else _at_origin(b), n_eig=n_eig, n_threads=n_threads, largest=largest
+    )
+    limits = np.full(i.size, np.ldexp(radius, c.exponent) ** 2 * (1.0 + _TIE))
+    base_squared = np.square(np.ldexp(base, c.exponent))
+    squared = squared_between(
+        c, i, j, n_threads=n_threads, base_squared=base_squared, limits=limits, is_membership=True
+    )
+    return squared <= limits
+
+
+def _at_origin(gaussians: Gaussians) -> Gaussians:
+    return Gaussians(np.zeros_like(gaussians.points), gaussians.covariances)
+
+
 def nearest(
     a: Gaussians,
     lam: float,
     queries: Gaussians,
     k: int,
     *,
+    base: FloatArray | None = None,
     n_eig: int | None = None,
     n_jobs: int | None = None,
+    tally: Tally | None = None,
 ) -> tuple[FloatArray, IntArray]:
     """Return the `k` Gaussians of `a` nearest to each of `queries` in GT distance, exactly, nearest first.
+
+    Candidates come in the order of a lower bound of the distance, until no closer one can come.
 
     Parameters
     ----------
@@ -290,10 +328,14 @@ def nearest(
         The paper's λ.
     k : int
         How many, at most n.
+    base : array of shape (n_queries, n), optional
+        Distances that take the place of those between the points: d² = base² + λ·dcov².
     n_eig : int, optional
         How many eigenvalues the trace in dcov keeps; all by default.
     n_jobs : int, optional
         Number of threads.
+    tally : Tally, optional
+        Adds up how many pairs were looked at and how many of them needed singular values.
 
     Returns
     -------
@@ -310,23 +352,75 @@ def nearest(
     if not 1 <= k <= n:
         raise ValueError(f"k must be from 1 to the number of Gaussians {n} but is {k}; ask for no more than there are.")
     n_threads = effective_n_jobs(n_jobs)
-    c = compare(queries, lam, a, n_eig=n_eig, n_threads=n_threads)
-    coordinates, tree = _trees(c)
-    guesses = np.asarray(tree.query(coordinates, k=[*range(1, k + 1)], workers=n_threads)[1], dtype=np.int64)
-    rows = np.repeat(np.arange(n_queries), k)
-    squared = squared_between(c, rows, guesses.reshape(-1), n_threads=n_threads).reshape(n_queries, k)
-    # Nothing beyond the k-th of any k Gaussians can be among the nearest.
-    radii = _slackened(np.sqrt(squared.max(axis=1)), coordinates)
-    counts = np.asarray(
-        tree.query_ball_point(coordinates, radii, workers=n_threads, return_length=True), dtype=np.int64
-    ).reshape(n_queries)
+    largest = 0.0
+    if base is not None:
+        a, queries, largest = _at_origin(a), _at_origin(queries), float(np.max(base, initial=0.0))
+    c = compare(queries, lam, a, n_eig=n_eig, n_threads=n_threads, largest=largest)
+    measure = _Measure(c, base, n_threads, tally)
+    search = search_for(c, _CANDIDATES, n_threads, base)
     distances, indices = np.empty((n_queries, k)), np.empty((n_queries, k), dtype=np.int64)
-    for start, stop, found in _candidates(tree, coordinates, radii, counts, n_threads):
-        rows = np.repeat(np.arange(start, stop), counts[start:stop])
-        squared = squared_between(c, rows, found, n_threads=n_threads)
-        order = np.lexsort((found, squared, rows))
-        firsts = np.cumsum(counts[start:stop]) - counts[start:stop]
-        chosen = order[firsts[:, None] + np.arange(k)]
-        indices[start:stop] = found[chosen]
-        distances[start:stop] = c.unit * np.sqrt(squared[chosen])
+    for start in range(0, n_queries, search.n_at_once):
+        stop = min(start + search.n_at_once, n_queries)
+        guesses = search.first(start, stop, k)
+        rows = np.repeat(np.arange(start, stop), k)
+        squared = measure(rows, guesses.reshape(-1), None).reshape(-1, k)
+        # Nothing beyond the k-th of any k Gaussians can be among the nearest.
+        for candidates in search.within(start, stop, np.sqrt(squared.max(axis=1))):
+            block = slice(candidates.start - start, candidates.stop - start)
+            best = _k_best(measure, candidates, guesses[block], squared[block])
+            distances[candidates.start : candidates.stop] = c.unit * np.sqrt(best[0])
+            indices[candidates.start : candidates.stop] = best[1]
     return distances, indices
+
+
+class _Measure(NamedTuple):
+    """Squared distances of listed pairs, in scaled units."""
+
+    c: Comparison
+    base: FloatArray | None
+    n_threads: int
+    tally: Tally | None
+
+    def __call__(self, i: IntArray, j: IntArray, limits: FloatArray | None) -> FloatArray:
+        """Return the squared distances, as exact as the limits ask for."""
+        base_squared = None if self.base is None else np.square(np.ldexp(self.base[i, j], self.c.exponent))
+        return squared_between(
+            self.c, i, j, n_threads=self.n_threads, base_squared=base_squared, limits=limits, tally=self.tally
+        )
+
+
+def _k_best(
+    measure: _Measure, candidates: Candidates, guesses: IntArray, squared_guesses: FloatArray
+) -> tuple[FloatArray, IntArray]:
+    """Return the k nearest of `guesses` (n_queries, k) and `candidates`, and their squared distances."""
+    n, k = guesses.shape
+    rows, found, lower = candidates.rows - candidates.start, candidates.found, candidates.lower
+    n2 = measure.c.y.shape[0]
+    is_new = ~np.isin(rows * n2 + found, np.arange(n)[:, None] * n2 + guesses)
+    rows, found, lower = rows[is_new], found[is_new], lower[is_new]
+    order = np.lexsort((lower, rows))
+    rows, found, lower = rows[order], found[order], lower[order]
+    counts = np.bincount(rows, minlength=n)
+    place = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    squared = np.full(rows.size, np.inf)
+    best = squared_guesses
+    done, size = 0, 2 * k
+    # The more is known to be near, the fewer remain: a few more of each query at a time.
+    while done < np.max(counts, initial=0):
+        limits = best.max(axis=1)
+        turn = np.flatnonzero((place >= done) & (place < done + size) & (lower <= limits[rows]))
+        if turn.size == 0:
+            break
+        squared[turn] = measure(rows[turn] + candidates.start, found[turn], limits[rows[turn]])
+        latest = np.full((n, size), np.inf)
+        latest[rows[turn], place[turn] - done] = squared[turn]
+        best = np.partition(np.hstack([best, latest]), k - 1, axis=1)[:, :k]
+        done, size = done + size, 2 * size
+    rows = np.concatenate([np.repeat(np.arange(n), k), rows])
+    found, squared = (
+        np.concatenate([guesses.reshape(-1), found]),
+        np.concatenate([squared_guesses.reshape(-1), squared]),
+    )
+    order = np.lexsort((found, squared, rows))
+    chosen = order[(np.cumsum(counts + k) - (counts + k))[:, None] + np.arange(k)]
+    return squared[chosen], found[chosen]

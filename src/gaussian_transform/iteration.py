@@ -19,7 +19,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from scipy.sparse import csr_array
 
-from gaussian_transform._typing import FloatArray, Gaussians, IntArray, KeyArray
+from gaussian_transform._typing import Factors, FloatArray, Gaussians, IntArray, KeyArray
 from gaussian_transform.local_gaussians import (
     BallLists,
     BallMeans,
@@ -223,8 +223,7 @@ class GaussianIteration:
         distinct = _Distinct.keys(ball_keys) if self.variant.merges and not is_fixed else None
         if distinct is None:
             return State(gaussians, weights, np.arange(len(weights)))
-        merged = Gaussians(*(array[distinct.first] for array in gaussians))
-        return State(merged, distinct.add_up(weights), distinct.inverse)
+        return State(gaussians.take(distinct.first), distinct.add_up(weights), distinct.inverse)
 
     def _first_measures(
         self, frame: Frame, sources: Gaussians, weights: FloatArray, *, queries: Gaussians | None = None
@@ -319,7 +318,7 @@ def _keys_of_moved(means: BallMeans) -> KeyArray:
 
 def _unshaped(points: FloatArray) -> Gaussians:
     """Return Gaussians without extent, for metrics that are Euclidean."""
-    return Gaussians(points, np.zeros((*points.shape, points.shape[1])))
+    return Gaussians(points, Factors.zeros(*points.shape))
 
 
 def _longest(shift: FloatArray) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 
@@ -87,7 +88,7 @@ class RowSweep:
     def _columns(self, gaussians: Gaussians, cloud: SortedCloud) -> FloatArray:
         if self._lam == 0.0:
             return np.zeros((14 if self._m == 3 else 4, 1))
-        covariances = gaussians.covariances
+        covariances = cast(FloatArray, gaussians.covariances)  # no factors in so few dimensions
         return (_shape_3d if self._m == 3 else _shape_2d)(covariances, self._lam, cloud)
 
     def _moved_columns(self, moved: FloatArray) -> FloatArray:

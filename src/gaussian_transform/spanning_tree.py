@@ -7,10 +7,12 @@ problem each: there it is Prim's, which meets every pair once and puts off its e
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import replace
+from typing import NamedTuple, cast
 
 import numpy as np
 
+from gaussian_transform._factors import PrincipalFactors
 from gaussian_transform._kernels.kd_tree import Tree, build_tree, measure_nodes
 from gaussian_transform._kernels.spanning_tree import (
     Cloud,
@@ -23,7 +25,7 @@ from gaussian_transform._kernels.spanning_tree import (
 )
 from gaussian_transform._parallel import effective_n_jobs, run_ranges
 from gaussian_transform._shapes import Comparison, compare, roots_of, squared_between
-from gaussian_transform._typing import BoolArray, FloatArray, Gaussians, IntArray
+from gaussian_transform._typing import BoolArray, Factors, FloatArray, Gaussians, IntArray
 from gaussian_transform._validation import check_lam, check_n_jobs
 
 # Measured: in ten dimensions both algorithms take about as long.
@@ -57,7 +59,8 @@ def minimum_spanning_tree(gaussians: Gaussians, lam: float, *, n_jobs: int | Non
     indices are taken first, which makes the tree unique.
 
     The Euclidean distance of the embedding (x, √(λ/2)·Σ^½) is at most the GT distance and at least its 1/√2. It
-    excludes most pairs, exact distances decide among the others. The memory is O(n m²).
+    excludes most pairs, exact distances decide among the others. The memory is O(n m²), or that of factors where the
+    covariances are kept as such: then the roots of the eigenvalues take the place of Σ^½.
 
     Parameters
     ----------
@@ -92,7 +95,7 @@ def minimum_spanning_tree(gaussians: Gaussians, lam: float, *, n_jobs: int | Non
     is_copy = first < np.arange(n)
     kept = np.flatnonzero(~is_copy)
     copies = np.flatnonzero(is_copy)
-    different = _embed(Gaussians(gaussians.points[kept], gaussians.covariances[kept]), lam, n_threads)
+    different = _embed(gaussians.take(kept), lam, n_threads)
     find = _boruvka if gaussians.points.shape[1] <= _MAX_TREE_DIMENSION else _prim
     tree = find(different, n_threads)
     edges = np.concatenate([np.stack([first[copies], copies], axis=1), np.sort(kept[tree.edges], axis=1)])
@@ -103,13 +106,18 @@ def minimum_spanning_tree(gaussians: Gaussians, lam: float, *, n_jobs: int | Non
 
 def check_gaussians(gaussians: Gaussians) -> Gaussians:
     """Return points and covariances in double precision; refuse what does not fit together or is not finite."""
-    points, covs = (np.ascontiguousarray(array, dtype=np.float64) for array in gaussians)
+    points = np.ascontiguousarray(gaussians.points, dtype=np.float64)
+    covs = gaussians.covariances
+    if isinstance(covs, Factors):
+        covs = replace(covs, rows=np.ascontiguousarray(covs.rows, dtype=np.float64))
+    else:
+        covs = np.ascontiguousarray(covs, dtype=np.float64)
     if points.ndim != 2 or 0 in points.shape or covs.shape != (*points.shape, points.shape[1]):
         raise ValueError(
             f"gaussians have points of shape {points.shape} and covariances of shape {covs.shape}; "
             "they must have shapes (n, m) and (n, m, m) with n and m at least 1."
         )
-    if not (np.isfinite(points).all() and np.isfinite(covs).all()):
+    if not (np.isfinite(points).all() and np.isfinite(covs.rows if isinstance(covs, Factors) else covs).all()):
         raise ValueError("gaussians contain NaN or infinite values; remove or replace these points first.")
     return Gaussians(points, covs)
 
@@ -120,7 +128,10 @@ def _first_copies(gaussians: Gaussians, lam: float) -> IntArray:
     Rows are brought together by a hash. When two different rows share one, copies may be missed, which costs only time.
     """
     n, m = gaussians.points.shape
-    columns = gaussians.points if lam == 0.0 else np.hstack([gaussians.points, gaussians.covariances.reshape(n, m * m)])
+    columns, covs = gaussians.points, gaussians.covariances
+    if lam > 0.0:  # of factors only those are the same that share their rows
+        shapes = np.where(covs.rank > 0, covs.begin, -1) if isinstance(covs, Factors) else covs.reshape(n, m * m)
+        columns = np.hstack([columns, shapes.reshape(n, -1)])
     columns = columns + 0.0  # -0.0 becomes 0.0
     hashes = np.zeros(n, np.uint64)
     for bits in columns.view(np.uint64).T:
@@ -142,11 +153,16 @@ class _Embedded(NamedTuple):
     compared : Comparison
         The Gaussians as exact distances need them.
     roots : array of shape (n, m(m+1)/2), or (n, 0) where only the points count
-        Entries of √λ·Σ^½ on and above the diagonal, the latter times √2.
+        Entries of √λ·Σ^½ on and above the diagonal, the latter times √2. Or, of factors, the roots of the largest
+        eigenvalues times √(2λ): then half of a squared difference, too, is at most λ·dcov², but all of it tells
+        nothing.
+    traces : array of shape (n,) or None
+        Of factors, the traces of λΣ: the sum of two is no less than λ·dcov².
     """
 
     compared: Comparison
     roots: FloatArray
+    traces: FloatArray | None = None
 
 
 def _embed(gaussians: Gaussians, lam: float, n_threads: int) -> _Embedded:
@@ -154,6 +170,10 @@ def _embed(gaussians: Gaussians, lam: float, n_threads: int) -> _Embedded:
     n, m = compared.x.shape
     if compared.f is None:
         return _Embedded(compared, np.empty((n, 0)))
+    if m > _MAX_TREE_DIMENSION and isinstance(gaussians.covariances, Factors):
+        principal = cast(PrincipalFactors, compared.f)
+        deviations = np.sqrt(2.0 * compared.lam) * principal.deviations()
+        return _Embedded(compared, deviations, compared.lam * principal.traces)
     row, column = np.triu_indices(m)
     weight = np.sqrt(np.where(row == column, compared.lam, 2.0 * compared.lam))
     return _Embedded(compared, roots_of(compared.f)[:, row, column] * weight)
@@ -210,8 +230,10 @@ def _grow_tree(embedded: _Embedded) -> tuple[Cloud, Tree]:
     measure_nodes(columns, order, tree)
     if shapes is None:
         features = np.empty((n, 0))
-    else:  # of factors (n, m, r) the columns one after the other
-        features = shapes[order] if shapes.ndim == 2 else np.swapaxes(shapes[order], 1, 2).reshape(n, -1)
+    elif isinstance(shapes, PrincipalFactors):  # rows of zeros come first there
+        features = shapes.take(order).padded()[:, ::-1].reshape(n, -1)
+    else:
+        features = shapes[order]
     return Cloud(embedded.compared.lam, order, points[order], roots[order], features), tree
 
 
@@ -265,7 +287,7 @@ def _prim(embedded: _Embedded, n_threads: int) -> SpanningTree:
         waiting = waiting.where(is_outside[waiting.outer] & (waiting.lower <= limit[waiting.outer]))
         reach = np.inf if waiting.lower.size > _MAX_WAITING * n else limit[outside].min()
         is_due = waiting.lower <= reach
-        _settle(embedded.compared, waiting.where(is_due), n_threads, squared, nearest)
+        _settle(embedded.compared, waiting.where(is_due), limit, n_threads, squared, nearest)
         waiting = waiting.where(~is_due)
         np.minimum(limit, squared, out=limit)
         tied = outside[squared[outside] == squared[outside].min()]
@@ -286,12 +308,22 @@ def _bounds(embedded: _Embedded, i: int, others: IntArray, n_threads: int) -> tu
     run_ranges(
         work, others.size, n_threads=n_threads, grain=1 + _ENTRIES_PER_RANGE // (points.shape[1] + roots.shape[1])
     )
+    if embedded.traces is not None:
+        # Twice the one less the other is what the points are apart.
+        upper = (2.0 * lower - upper + embedded.traces[i] + embedded.traces[others]) * (1.0 + 1e-11)
     return lower, upper
 
 
-def _settle(compared: Comparison, pairs: _Waiting, n_threads: int, squared: FloatArray, nearest: IntArray) -> None:
+def _settle(
+    compared: Comparison,
+    pairs: _Waiting,
+    limit: FloatArray,
+    n_threads: int,
+    squared: FloatArray,
+    nearest: IntArray,
+) -> None:
     """Take exact distances of pairs into account: `squared` to the `nearest` inner point of each outer one."""
-    exact = squared_between(compared, pairs.inner, pairs.outer, n_threads=n_threads)
+    exact = squared_between(compared, pairs.inner, pairs.outer, n_threads=n_threads, limits=limit[pairs.outer])
     order = np.lexsort((pairs.inner, exact, pairs.outer))
     outer, first = np.unique(pairs.outer[order], return_index=True)
     inner, exact = pairs.inner[order[first]], exact[order[first]]

@@ -99,7 +99,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
         gaussians = self.transform_._gaussians()
         # Points of no mass take no part in the tree: they are labelled as `predict` would.
         is_massive = weights > 0.0
-        self._massive = Gaussians(*(array[is_massive] for array in gaussians))
+        self._massive = gaussians.take(is_massive)
         self.linkage_matrix_ = self._dendrogram()
         massive_labels = self._cut(self.linkage_matrix_)
         massive_labels = _from_heaviest(massive_labels, weights[is_massive], X[is_massive])
@@ -107,7 +107,7 @@ class GaussianTransformClustering(ClusterMixin, BaseEstimator):
         self.labels_ = np.empty(len(X), np.int64)
         self.labels_[is_massive] = massive_labels
         if not np.all(is_massive):
-            self.labels_[~is_massive] = self._label(Gaussians(*(array[~is_massive] for array in gaussians)))
+            self.labels_[~is_massive] = self._label(gaussians.take(~is_massive))
         self.n_clusters_ = int(massive_labels.max()) + 1
         return self
 

@@ -15,6 +15,7 @@ from gaussian_transform import _validation, linkage
 from gaussian_transform._parallel import effective_n_jobs
 from gaussian_transform._typing import AnyArray, FloatArray, Gaussians, IntArray
 from gaussian_transform.distances import gt_distances, hellinger_embedding, nearest, radius_graph
+from gaussian_transform.estimators._states import FittedStates
 from gaussian_transform.estimators._surface import DistanceSurface
 from gaussian_transform.iteration import GaussianIteration, Progress, Variant
 from gaussian_transform.local_gaussians import at_origin
@@ -29,11 +30,8 @@ def check_points(estimator: BaseEstimator, X: npt.ArrayLike, *, is_new: bool = T
     return points
 
 
-class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, BaseEstimator):
-    """What the transforms share; a subclass says which λ it uses.
-
-    Fitted, it keeps the distinct Gaussians of every iteration (`_states`) in the units of `_frame`.
-    """
+class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, FittedStates, BaseEstimator):
+    """What the transforms share; a subclass says which λ it uses."""
 
     eps: float | None
     n_iter: int
@@ -43,7 +41,6 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
     merge: bool
     tol: float
     store_history: bool
-    n_jobs: int | None
     callback: Callable[[Progress], object] | None
 
     def _lam(self) -> float:
@@ -91,8 +88,8 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
         self._start = points
         self._dtype = X.dtype
         self.n_iter_ = len(states) - 1
-        final = self._at(self.n_iter_)
-        self.points_, self.covariances_ = final.points, final.covariances
+        self.points_ = self._points_at(self.n_iter_)
+        self._forget_shapes()
         self.history_ = [self._at(k) for k in range(len(states))] if self.store_history else None
         return self
 
@@ -222,13 +219,10 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
     def _own_neighbors(self, k: int) -> tuple[AnyArray, IntArray]:
         """Return the neighbours of the points of the fit among each other."""
         n = len(self.points_)
+        gaussians, base = self._gaussians(), None
         if self._iteration.is_base_metric:
-            matrix = self.distances()
-            np.fill_diagonal(matrix, np.inf)
-            indices = np.argsort(matrix, axis=1, kind="stable")[:, :k]
-            return np.take_along_axis(matrix, indices, axis=1), indices
-        gaussians = self._gaussians()
-        lengths, indices = nearest(gaussians, self._lam(), gaussians, k + 1, **self._how())
+            base = self._base_metric().all_pairs(self._frame.leave(gaussians.points)) / self._frame.unit
+        lengths, indices = nearest(gaussians, self._lam(), gaussians, k + 1, base=base, **self._how())
         # Each point finds itself, or others at the same place with lower indices; one of them is left out.
         is_self = indices == np.arange(n)[:, None]
         is_self[~is_self.any(axis=1), k] = True
@@ -257,27 +251,6 @@ class _LocalTransform(OneToOneFeatureMixin, TransformerMixin, DistanceSurface, B
         points = X.astype(np.float64, copy=False)
         _validation.check_extent(np.vstack([self._start, points]), self.eps_)
         return self._iteration.travel(self._frame, self._states, points), X
-
-    def _members(self, k: int) -> IntArray:
-        """Return which point of state `k` each of the user's points has become."""
-        members = self._states[0].of_previous
-        for state in self._states[1 : k + 1]:
-            members = state.of_previous[members]
-        return members
-
-    def _gaussians(self) -> Gaussians:
-        """Return the final Gaussian of each of the user's points, in the frame."""
-        members = self._members(self.n_iter_)
-        return Gaussians(*(array[members] for array in self._states[-1].gaussians))
-
-    def _at(self, k: int) -> Gaussians:
-        """Return the Gaussian of each of the user's points after `k` iterations, in the user's units and precision."""
-        members = self._members(k)
-        now = Gaussians(*(array[members] for array in self._states[k].gaussians))
-        is_still = np.all(now.points == self._frame.enter(self._start), axis=1)
-        points = np.where(is_still[:, None], self._start, self._frame.leave(now.points))
-        covariances = now.covariances * self._frame.unit**2
-        return Gaussians(points.astype(self._dtype), covariances.astype(self._dtype))
 
     def _in_units(self, lengths: FloatArray) -> AnyArray:
         return (lengths * self._frame.unit).astype(self._dtype, copy=False)
@@ -322,8 +295,9 @@ class GaussianTransform(_LocalTransform):
         What the covariances are added to: ‖x − x'‖ as in the paper, or the metric, d² = d_X² + λ·dcov². A precomputed
         one stays as it is while the points move.
     n_eig : int, optional
-        Keep only this many eigenvalues in the trace of the Bures distance, as the paper's experiments do. It is another
-        distance, not only a faster one; by default all are kept.
+        Keep only this many eigenvalues in the trace of the Bures distance, as the paper's experiments do. It is
+        another distance, not only a faster one, and 0 only between covariances that are equal: those with dcov² up to
+        1e-12 of the larger trace. By default all are kept.
     merge : bool, default True
         Merge points that have become one, adding up their weights; faster, with the same result.
     tol : float, default 0
@@ -340,13 +314,18 @@ class GaussianTransform(_LocalTransform):
     points_ : array of shape (n, m)
         Where the points are after the iterations.
     covariances_ : array of shape (n, m, m)
-        Covariance of the neighbourhood of each.
+        Covariance of the neighbourhood of each, made when it is first asked for. In many dimensions it may not fit into
+        memory, and a MemoryError says so.
+    factors_ : Factors
+        The same in little memory: Σ_i = F_iᵀF_i with the rows F_i = ``factors_[i]`` of shape (rank, m), the principal
+        axes of the neighbourhood, each as long as its standard deviation, the longest first.
     eps_ : float
         The radius used.
     n_iter_ : int
         Iterations run.
     history_ : list of Gaussians, or None
-        With `store_history`, points and covariances after 0, 1, … iterations.
+        With `store_history`, points and covariances after 0, 1, … iterations; the covariances as Factors where
+        matrices of more than 8 dimensions would take twice as much memory.
     n_features_in_, feature_names_in_
         As for every estimator of scikit-learn.
 
@@ -411,7 +390,7 @@ class MeanShiftTransform(_LocalTransform):
 
     Attributes
     ----------
-    points_, covariances_, eps_, n_iter_, history_
+    points_, covariances_, factors_, eps_, n_iter_, history_
         As for `GaussianTransform`.
 
     Examples
