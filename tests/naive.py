@@ -15,6 +15,7 @@ from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 TIE = 1e-9  # a point is inside a ball iff d² ≤ eps²·(1 + TIE)
+EQUAL = 1e-12  # a truncated distance is 0 iff the exact dcov² is at most this share of the larger trace
 
 Profile = Callable[[np.ndarray], np.ndarray]
 
@@ -41,9 +42,9 @@ def bures_squared(A: np.ndarray, B: np.ndarray, n_eig: int | None = None) -> flo
 
     As exact as the definition allows in float64: about 1e-8 of the traces, absolutely, where a matrix is singular.
     """
-    if n_eig is not None and np.array_equal(A, B):
-        return 0.0
     root = psd_sqrt(A)
+    if n_eig is not None and bures_squared_of_factors(root, psd_sqrt(B)) <= EQUAL * max(np.trace(A), np.trace(B)):
+        return 0.0
     roots = np.sqrt(np.clip(np.linalg.eigvalsh(root @ B @ root), 0, None))  # ascending
     return float(np.trace(A) + np.trace(B) - 2 * roots[::-1][:n_eig].sum())
 
@@ -126,14 +127,14 @@ def gt_squared(X: np.ndarray, FX: np.ndarray, Y: np.ndarray, FY: np.ndarray, lam
 
 
 def _all_pairs(base: np.ndarray, factors: np.ndarray, lam: float, n_eig: int | None) -> np.ndarray:
-    covariances = factors @ np.swapaxes(factors, -1, -2)
+    traces = (factors**2).sum(axis=(1, 2))
     squared = base.copy()
     for i in range(len(base)):
-        if n_eig is None:
-            bures = bures_squared_of_factors(factors[i], factors)
-        else:
+        bures = bures_squared_of_factors(factors[i], factors)
+        if n_eig is not None:
+            is_equal = bures <= EQUAL * np.maximum(traces, traces[i])
             bures = truncated_bures_squared_of_factors(factors[i], factors, n_eig)
-            bures[(covariances == covariances[i]).all(axis=(1, 2))] = 0
+            bures[is_equal] = 0
         squared[i] += lam * bures
     squared = np.triu(squared, 1)  # one value a pair, and 0 on the diagonal
     return squared + squared.T

@@ -16,7 +16,7 @@ ROOT = Path(gaussian_transform.__file__).parent
 
 # Each room knows only those before it.
 LAYERS = [
-    "_typing", "_version", "_parallel", "_kernels", "_validation", "_factors", "_pairs", "_shapes", "bures",
+    "_typing", "_version", "_parallel", "_blas", "_kernels", "_validation", "_factors", "_pairs", "_shapes", "bures",
     "_candidates", "distances", "local_gaussians",
     "metrics", "mds", "spanning_tree", "linkage", "neighborhoods", "row_sweep", "propagation", "profiles", "iteration",
     "wasserstein", "estimators",
@@ -26,7 +26,7 @@ LEAVES = ["datasets", "io", "plotting"]
 # On top: these may know everything.
 TOP = ["", "cli"]
 
-REQUIRED = {"numpy", "scipy", "sklearn", "numba", "click", "rich"}
+REQUIRED = {"numpy", "scipy", "sklearn", "threadpoolctl", "numba", "click", "rich"}  # scikit-learn brings threadpoolctl
 OPTIONAL = {"matplotlib", "mpl_toolkits", "pyarrow"}
 
 MOST_LINES = 450

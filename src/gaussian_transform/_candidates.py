@@ -8,13 +8,14 @@ distances proper.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from scipy.spatial import cKDTree
 
+from gaussian_transform._blas import one_blas_thread
 from gaussian_transform._factors import PrincipalFactors
 from gaussian_transform._kernels.products import squared_apart
 from gaussian_transform._pairs import EQUAL
@@ -26,6 +27,8 @@ from gaussian_transform._typing import FloatArray, IntArray
 _ENTRIES_DIMENSION = 5
 # Up to this dimension a tree is sooner done than products of blocks (measured).
 _TREE_DIMENSION = 15
+# Rows of a block that one thread works on at a time.
+_ROWS_PER_RANGE = 32
 # The tree may see a pair this much too far away, relative to the distance and to the largest coordinate (rounding).
 _SLACK, _ROUNDING = 1e-6, 1e-11
 
@@ -80,8 +83,8 @@ def search_for(c: Comparison, most: int, n_threads: int, base: FloatArray | None
     `base` are distances of shape (n, n2) that take the place of those between the points.
     """
     if base is not None:
-        return _BaseSearch(c, most, base)
-    return _TreeSearch(c, most, n_threads) if c.x.shape[1] <= _TREE_DIMENSION else _BlockSearch(c, most)
+        return _BaseSearch(c, most, n_threads, base)
+    return (_TreeSearch if c.x.shape[1] <= _TREE_DIMENSION else _BlockSearch)(c, most, n_threads)
 
 
 def with_roots(x: FloatArray, shapes: FloatArray | PrincipalFactors | None, weight: float, m: int) -> FloatArray:
@@ -193,22 +196,29 @@ class _TreeSearch:
 class _MatrixSearch:
     """Candidates by the lower bounds of all pairs, a block of rows at a time."""
 
-    def __init__(self, n: int, n2: int, most: int) -> None:
-        self._n = n
+    def __init__(self, n: int, n2: int, most: int, n_threads: int) -> None:
+        self._n, self._n2 = n, n2
+        self._n_threads = n_threads
         self.n_at_once = max(1, most // max(1, n2))
         self._block: tuple[int, int, FloatArray] | None = None
 
-    def _lower(self, start: int, stop: int) -> FloatArray:
-        """Return lower bounds of the squared distances of the queries ``start:stop`` to all targets."""
+    def _fill(self, start: int, stop: int, lower: FloatArray) -> None:
+        """Write lower bounds of the squared distances of the queries ``start:stop`` to all targets."""
         raise NotImplementedError
 
     def first(self, start: int, stop: int, k: int) -> IntArray:
         lower = self._rows(start, stop)
-        return np.argpartition(lower, k - 1, axis=1)[:, :k]
+        found = np.empty((stop - start, k), np.int64)
+
+        def work(first: int, last: int) -> None:
+            found[first:last] = np.argpartition(lower[first:last], k - 1, axis=1)[:, :k]
+
+        self._run(work, stop - start)
+        return found
 
     def count(self, radius: float) -> int:
         blocks = self._ranges(0, self._n)
-        return sum(int(np.count_nonzero(self._lower(*block) <= radius * radius)) for block in blocks)
+        return sum(int(np.count_nonzero(self._rows(*block) <= radius * radius)) for block in blocks)
 
     def within(self, start: int, stop: int, radii: FloatArray) -> Iterator[Candidates]:
         for first, last in self._ranges(start, stop):
@@ -222,15 +232,21 @@ class _MatrixSearch:
     def _rows(self, start: int, stop: int) -> FloatArray:
         """Return the bounds of some rows, the last ones from memory."""
         if self._block is None or self._block[:2] != (start, stop):
-            self._block = start, stop, self._lower(start, stop)
+            lower = np.empty((stop - start, self._n2))
+            self._run(lambda first, last: self._fill(start + first, start + last, lower[first:last]), stop - start)
+            self._block = start, stop, lower
         return self._block[2]
+
+    def _run(self, work: Callable[[int, int], None], n: int) -> None:
+        with one_blas_thread:
+            run_ranges(work, n, n_threads=self._n_threads, grain=_ROWS_PER_RANGE)
 
 
 class _BlockSearch(_MatrixSearch):
     """Lower bounds ‖u‖² + ‖v‖² − 2u·v of coordinates, less than what rounding can have added."""
 
-    def __init__(self, c: Comparison, most: int) -> None:
-        super().__init__(c.x.shape[0], c.y.shape[0], most)
+    def __init__(self, c: Comparison, most: int, n_threads: int) -> None:
+        super().__init__(c.x.shape[0], c.y.shape[0], most, n_threads)
         queries, targets = _bound_coordinates(c)
         center = targets.mean(axis=0) if len(targets) else 0.0
         self._targets = targets - center
@@ -240,26 +256,26 @@ class _BlockSearch(_MatrixSearch):
         self._norms = self._safety * np.einsum("ij,ij->i", self._targets, self._targets)
         self._allowance = _allowance_squared(c)
 
-    def _lower(self, start: int, stop: int) -> FloatArray:
+    def _fill(self, start: int, stop: int, lower: FloatArray) -> None:
         queries = self._queries[start:stop]
-        lower = (-2.0 * queries) @ self._targets.T
+        np.matmul(-2.0 * queries, self._targets.T, out=lower)
         lower += self._safety * np.einsum("ij,ij->i", queries, queries)[:, None]
         lower += self._norms - self._allowance
-        return lower
 
 
 class _BaseSearch(_MatrixSearch):
     """Lower bounds d_X² + λ·‖√a − √b‖² from given distances and sorted eigenvalues."""
 
-    def __init__(self, c: Comparison, most: int, base: FloatArray) -> None:
-        super().__init__(base.shape[0], base.shape[1], most)
+    def __init__(self, c: Comparison, most: int, n_threads: int, base: FloatArray) -> None:
+        super().__init__(base.shape[0], base.shape[1], most, n_threads)
         self._base = base
         self._exponent = c.exponent
         self._queries, self._targets = _deviations(c)
         self._allowance = _allowance_squared(c)
 
-    def _lower(self, start: int, stop: int) -> FloatArray:
-        lower = np.square(np.ldexp(self._base[start:stop], self._exponent))
+    def _fill(self, start: int, stop: int, lower: FloatArray) -> None:
+        np.square(np.ldexp(self._base[start:stop], self._exponent), out=lower)
         for column, others in zip(self._queries[start:stop].T, self._targets.T, strict=True):
             lower += np.square(column[:, None] - others)
-        return lower * (1.0 - _ROUNDING) - self._allowance
+        lower *= 1.0 - _ROUNDING
+        lower -= self._allowance

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.linalg import eigh
 
+from gaussian_transform._blas import one_blas_thread
 from gaussian_transform._parallel import run_ranges
 from gaussian_transform._typing import Factors, FloatArray, IntArray
 
@@ -97,7 +98,8 @@ def principal_of_covariances(covs: FloatArray, exponent: int, n_threads: int) ->
         lengths[start:stop] = np.sqrt(np.where(values > noise, values, 0.0))[:, ::-1]
         np.multiply(np.swapaxes(vectors, 1, 2)[:, ::-1], lengths[start:stop, :, None], out=rows[start:stop])
 
-    run_ranges(work, n, n_threads=n_threads, grain=max(1, STACK_BYTES // (32 * m * m)))
+    with one_blas_thread:
+        run_ranges(work, n, n_threads=n_threads, grain=max(1, STACK_BYTES // (32 * m * m)))
     begin, rank = m * np.arange(n), np.count_nonzero(lengths, axis=1)
     traces = np.sum(lengths**2, axis=1)
     return PrincipalFactors(rows.reshape(-1, m), lengths.reshape(-1), begin, rank, traces)
@@ -127,7 +129,8 @@ def principal_of_factors(factors: Factors, exponent: int, n_threads: int) -> Pri
         rank[chosen], traces[chosen] = np.count_nonzero(norms, axis=1), np.sum(norms**2, axis=1)
 
     stacks = [stack for r in np.unique(size[size > 0]) for stack in _stacks(np.flatnonzero(size == r), 8 * int(r) * m)]
-    run_ranges(lambda start, _: turn(stacks[start]), len(stacks), n_threads=n_threads, grain=1)
+    with one_blas_thread:
+        run_ranges(lambda start, _: turn(stacks[start]), len(stacks), n_threads=n_threads, grain=1)
     return PrincipalFactors(rows, lengths, begin[inverse], rank[inverse], traces[inverse])
 
 

@@ -13,8 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gaussian_transform._factors import STACK_BYTES, PrincipalFactors
-from gaussian_transform._kernels.products import bound_nuclear_norms, multiply_pairs, pad_products, triangulate
+from gaussian_transform._blas import one_blas_thread
+from gaussian_transform._factors import PrincipalFactors
+from gaussian_transform._kernels.products import (
+    align_pairs,
+    bound_nuclear_norms,
+    compare_rows,
+    multiply_pairs,
+    square_products,
+)
 from gaussian_transform._kernels.singular import singular_values
 from gaussian_transform._parallel import run_ranges
 from gaussian_transform._typing import BoolArray, FloatArray, IntArray
@@ -27,7 +34,7 @@ _SMALL = 1e-3
 # Up to this size our kernel for many matrices at a time finds singular values sooner than LAPACK (measured).
 _BATCHED_SIZE = 200
 # Entries of products that one thread works on at a time, and what a pair counts for itself.
-_ENTRIES, _ENTRIES_PER_PAIR = 1 << 16, 16
+_ENTRIES, _ENTRIES_PER_PAIR = 1 << 17, 16
 # A bound that is this close to the limit, relative to what went into both, does not decide.
 _UNDECIDED = 1e-10
 
@@ -83,9 +90,12 @@ def bures_squared(
     """
     squared = f.traces[i] + g.traces[j]
     sizes = f.rank[i] * g.rank[j]
-    is_shared = (f.begin[i] == g.begin[j]) & (f.rank[i] == g.rank[j]) & (f.rows is g.rows)
-    squared[is_shared] = 0.0
-    rest = np.flatnonzero(~is_shared & (sizes > 0))
+    # Most pairs at distance 0 are equal in every bit, which is sooner seen than measured.
+    alike = np.flatnonzero((f.traces[i] == g.traces[j]) & (f.rank[i] == g.rank[j]))
+    is_same = np.zeros(i.size, np.bool_)
+    is_same[alike] = _are_same(f, i[alike], g, j[alike])
+    squared[is_same] = 0.0
+    rest = np.flatnonzero(~is_same & (sizes > 0))
     blocks = list(_blocks(sizes[rest]))
     n_measured = np.zeros(len(blocks), np.int64)
 
@@ -94,11 +104,18 @@ def bures_squared(
         open_to = None if limits is None else limits.at(pairs)
         squared[pairs], n_measured[block] = _block_squared(f, i[pairs], g, j[pairs], n_eig, open_to)
 
-    run_ranges(work, len(blocks), n_threads=n_threads, grain=1)
+    with one_blas_thread:
+        run_ranges(work, len(blocks), n_threads=n_threads, grain=1)
     if tally is not None:
         tally.n_pairs += i.size
         tally.n_measured += int(n_measured.sum())
     return squared
+
+
+def _are_same(f: PrincipalFactors, i: IntArray, g: PrincipalFactors, j: IntArray) -> BoolArray:
+    are_same = np.empty(i.size, np.bool_)
+    compare_rows(f, g, i, j, are_same)
+    return are_same
 
 
 def _blocks(sizes: IntArray) -> Iterator[tuple[int, int]]:
@@ -125,9 +142,16 @@ def _block_squared(
         norms = np.empty((2, i.size))
         bound_nuclear_norms(f, g, i, j, offset, products, norms[0], norms[1])
         squared, is_open = _decide(f.traces[i], g.traces[j], norms[0], norms[1], n_eig, limits)
-    for group in _groups(f.rank[i], g.rank[j], is_open):
-        pair = _Products.of(f, i, g, j, offset, products, group)
-        squared[group] = _measured_squared(pair, n_eig)
+    near, far = f.take(i), g.take(j)
+    rank = np.minimum(near.rank, far.rank)
+    for group in _groups(rank, is_open):
+        size = int(_rounded(rank[group[:1]])[0])
+        if group.size == i.size and products.size == group.size * size * size:  # nothing to bring into shape
+            squares = products.reshape(-1, size, size)
+        else:
+            squares = np.empty((group.size, size, size))
+            square_products(group, rank, offset, products, squares)
+        squared[group] = _measured_squared(near.take(group), far.take(group), squares, n_eig)
     return squared, int(np.count_nonzero(is_open))
 
 
@@ -160,93 +184,32 @@ def _rounded(size: IntArray) -> IntArray:
     return rounded
 
 
-def _groups(rank_f: IntArray, rank_g: IntArray, is_chosen: BoolArray) -> Iterator[IntArray]:
-    """Yield the chosen pairs by the size and the orientation of their products."""
+def _groups(rank: IntArray, is_chosen: BoolArray) -> Iterator[IntArray]:
+    """Yield the chosen pairs by the size of the squares that their products are brought to."""
     chosen = np.flatnonzero(is_chosen)
-    fewer, more = _rounded(np.minimum(rank_f, rank_g)[chosen]), _rounded(np.maximum(rank_f, rank_g)[chosen])
-    key = (fewer << 32) + (more << 1) + (rank_f > rank_g)[chosen]
-    order = np.argsort(key, kind="stable")
-    yield from np.split(chosen[order], np.flatnonzero(np.diff(key[order])) + 1) if chosen.size else []
+    if chosen.size:
+        size = _rounded(rank[chosen])
+        order = np.argsort(size, kind="stable")
+        yield from np.split(chosen[order], np.flatnonzero(np.diff(size[order])) + 1)
 
 
-class _Products(NamedTuple):
-    """Pairs with products of one size: `f` has fewer rows than `g`, or as many."""
-
-    f: PrincipalFactors
-    g: PrincipalFactors
-    stack: FloatArray
-
-    @classmethod
-    def of(
-        cls,
-        f: PrincipalFactors,
-        i: IntArray,
-        g: PrincipalFactors,
-        j: IntArray,
-        offset: IntArray,
-        products: FloatArray,
-        group: IntArray,
-    ) -> _Products:
-        """Return the pairs of a group with their products filled up by zeros to one size."""
-        near, far = f.take(i[group]), g.take(j[group])
-        if near.rank[0] > far.rank[0]:
-            near, far = far, near
-        shape = group.size, int(_rounded(near.rank[:1])[0]), int(_rounded(far.rank[:1])[0])
-        if group.size == i.size and products.size == np.prod(shape):  # all pairs, and nothing to fill up
-            return cls(near, far, products.reshape(shape))
-        stack = np.empty(shape)
-        pad_products(group, offset, products, np.minimum(f.rank[i], g.rank[j]), stack)
-        return cls(near, far, stack)
-
-
-def _measured_squared(pair: _Products, n_eig: int | None) -> FloatArray:
-    """Return the squared distances of a group, from singular values."""
-    values = _singular_values(pair.stack)
-    traces = pair.f.traces + pair.g.traces
+def _measured_squared(f: PrincipalFactors, g: PrincipalFactors, squares: FloatArray, n_eig: int | None) -> FloatArray:
+    """Return the squared distances of as many pairs as there are in `f`, in `g`, and in products brought to squares."""
+    values = _singular_values(squares)
+    traces = f.traces + g.traces
     squared: FloatArray = np.maximum(traces - 2.0 * values.sum(axis=1), 0.0)
-    small = np.flatnonzero(squared < _SMALL * traces)
-    step = max(1, STACK_BYTES // (32 * sum(pair.stack.shape[1:]) * pair.f.rows.shape[1]))
-    for start in range(0, small.size, step):
-        near = small[start : start + step]
-        squared[near] = _aligned_squared(pair, near)
+    align_pairs(f, g, np.flatnonzero(squared < _SMALL * traces), squared)
     if n_eig is not None:
-        is_equal = squared <= EQUAL * np.maximum(pair.f.traces, pair.g.traces)
+        is_equal = squared <= EQUAL * np.maximum(f.traces, g.traces)
         squared += 2.0 * np.sort(values, axis=1)[:, : max(values.shape[1] - n_eig, 0)].sum(axis=1)
         squared[is_equal] = 0.0
     return squared
 
 
-def _singular_values(stack: FloatArray) -> FloatArray:
-    """Return the singular values (p, r), in no order, of matrices of shape (p, r, s) with r ≤ s."""
-    p, r, s = stack.shape
-    if r > _BATCHED_SIZE:
-        return np.asarray(np.linalg.svd(stack, compute_uv=False), dtype=np.float64)
-    if r < s:
-        square = np.empty((p, r, r))
-        triangulate(stack.copy(), square)
-        stack = square
-    values = np.empty((p, r))
-    singular_values(stack, values)
+def _singular_values(squares: FloatArray) -> FloatArray:
+    """Return the singular values (p, r), in no order, of matrices of shape (p, r, r)."""
+    if squares.shape[1] > _BATCHED_SIZE:
+        return np.asarray(np.linalg.svd(squares, compute_uv=False), dtype=np.float64)
+    values = np.empty(squares.shape[:2])
+    singular_values(squares, values)
     return values
-
-
-def _aligned_squared(pair: _Products, near: IntArray) -> FloatArray:
-    """Return dcov² = ‖WᵀF − VᵀG‖² with F Gᵀ = W S Vᵀ: this keeps the digits that the difference of traces loses."""
-    f = _filled(pair.f, near, pair.stack.shape[1])
-    g = _filled(pair.g, near, pair.stack.shape[2])
-    left, _, right = np.linalg.svd(pair.stack[near])
-    apart = right @ g
-    apart[:, : f.shape[1]] -= np.swapaxes(left, 1, 2) @ f
-    squared = np.sum(np.square(apart).reshape(near.size, -1), axis=1)
-    if f.shape == g.shape:
-        squared[np.all(f == g, axis=(1, 2))] = 0.0
-    return np.asarray(squared, dtype=np.float64)
-
-
-def _filled(factors: PrincipalFactors, chosen: IntArray, n_rows: int) -> FloatArray:
-    """Return some factors as an array of shape (n_chosen, n_rows, m), filled up by rows of zeros."""
-    number = np.arange(n_rows)
-    is_row = number < factors.rank[chosen, None]
-    rows = factors.rows[np.where(is_row, factors.begin[chosen, None] + number, 0)]
-    rows[~is_row] = 0.0
-    return rows

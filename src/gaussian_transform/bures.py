@@ -122,7 +122,8 @@ def bures_distances(
         without the loss that forming F Fᵀ brings where it is nearly singular.
     n_eig : int, optional
         Keep only the `n_eig` largest singular values of FᵀG (roots of the eigenvalues of AB) in the trace, as in the
-        paper's experiments. This is another dissimilarity, never below the distance, with 0 for equal matrices.
+        paper's experiments. This is another dissimilarity, never below the distance except where matrices count as
+        equal: it is 0 where dcov² is at most 1e-12 of the larger trace, which is what rounding leaves of equal ones.
     n_jobs : int, optional
         Number of threads; all cores by default, negative numbers count from all cores as in joblib.
 

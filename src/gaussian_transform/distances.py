@@ -352,10 +352,11 @@ def nearest(
     if not 1 <= k <= n:
         raise ValueError(f"k must be from 1 to the number of Gaussians {n} but is {k}; ask for no more than there are.")
     n_threads = effective_n_jobs(n_jobs)
-    largest = 0.0
+    other, largest = None if queries is a else a, 0.0
     if base is not None:
-        a, queries, largest = _at_origin(a), _at_origin(queries), float(np.max(base, initial=0.0))
-    c = compare(queries, lam, a, n_eig=n_eig, n_threads=n_threads, largest=largest)
+        queries, largest = _at_origin(queries), float(np.max(base, initial=0.0))
+        other = None if other is None else _at_origin(other)
+    c = compare(queries, lam, other, n_eig=n_eig, n_threads=n_threads, largest=largest)
     measure = _Measure(c, base, n_threads, tally)
     search = search_for(c, _CANDIDATES, n_threads, base)
     distances, indices = np.empty((n_queries, k)), np.empty((n_queries, k), dtype=np.int64)

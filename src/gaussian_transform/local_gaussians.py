@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.sparse import csr_array
 
+from gaussian_transform._blas import one_blas_thread
 from gaussian_transform._kernels.lists import list_covariances, list_means, weighted_covariances, weighted_means
 from gaussian_transform._kernels.local_factors import fill_factor, fill_factors
 from gaussian_transform._parallel import run_ranges
@@ -171,7 +172,8 @@ def factors_over(local: csr_array, points: FloatArray, n_threads: int) -> Factor
             # FᵀF = RᵀR with the square R of F = QR.
             rows[row_begin[i] : row_begin[i] + m] = np.linalg.qr(tall, mode="r")
 
-    run_ranges(work, rank.size, n_threads=n_threads, grain=16)
+    with one_blas_thread:
+        run_ranges(work, rank.size, n_threads=n_threads, grain=16)
     return Factors(rows, row_begin, rank)
 
 

@@ -14,7 +14,7 @@ _TINY = 1e-300
 
 
 @njit
-def _orthogonalize_rows(w, x):
+def orthogonalize_rows(w, x):
     """Rotate rows of `w` among each other until they are orthogonal to rounding, and rows of `x` alongside."""
     r = w.shape[0]
     tolerance = 2e-16 * r
@@ -82,7 +82,7 @@ def factors_bures_squared(f, g, scratch):
     for b in range(s):
         for i in range(m):
             rest[b, i] = g[b, i]
-    _orthogonalize_rows(w, x)
+    orthogonalize_rows(w, x)
     squared = 0.0
     for a in range(r):
         p = w[a]

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from gaussian_transform._kernels.factors import orthogonalize_rows
 from gaussian_transform._parallel import njit
+
+# Products of rows shorter than this, in scaled units, are those of rows of zeros.
+_TINY = 1e-300
 
 
 @njit
@@ -75,6 +81,21 @@ def _multiply(f, g, out):
 
 
 @njit
+def compare_rows(f, g, i, j, are_same):
+    """Write for pairs of one rank whether their factors are equal in every number."""
+    for p in range(i.size):
+        first, second, r = f.begin[i[p]], g.begin[j[p]], f.rank[i[p]]
+        a = f.rows[first : first + r].reshape(-1)
+        b = g.rows[second : second + r].reshape(-1)
+        is_same = True
+        for k in range(a.size):
+            if a[k] != b[k]:
+                is_same = False
+                break
+        are_same[p] = is_same
+
+
+@njit
 def multiply_pairs(f, g, i, j, offset, products):
     """Write the products of the pairs ``(i[p], j[p])``."""
     for p in range(i.size):
@@ -120,48 +141,104 @@ def bound_nuclear_norms(f, g, i, j, offset, products, lower, upper):
 
 
 @njit
-def pad_products(chosen, offset, products, rank, out):
-    """Copy the products of the `chosen` pairs, ``rank[p]`` rows each, into a stack of larger matrices filled with 0."""
-    for q in range(chosen.size):
-        p = chosen[q]
-        product = products[offset[p] : offset[p + 1]].reshape(rank[p], (offset[p + 1] - offset[p]) // rank[p])
-        padded = out[q]
-        for a in range(padded.shape[0]):
-            target = padded[a]
-            n_filled = 0
-            if a < product.shape[0]:
-                source = product[a]
-                n_filled = source.size
-                for b in range(n_filled):
-                    target[b] = source[b]
-            for b in range(n_filled, target.size):
-                target[b] = 0.0
+def _triangulate(product, out):
+    """Write a product (r, s), r ≤ s, times an orthogonal matrix from the right: a lower triangle (r, r).
+
+    Rows become orthogonal one after the other (modified Gram and Schmidt); their coefficients have the singular values.
+    The product is overwritten.
+    """
+    r = product.shape[0]
+    for a in range(r):
+        row = product[a]
+        squared = 0.0
+        for k in range(row.size):
+            squared += row[k] * row[k]
+        norm = math.sqrt(squared)
+        inverse = 1.0 / norm if norm > 0.0 else 0.0
+        out[a, a] = norm
+        for b in range(a + 1, r):
+            other = product[b]
+            along = 0.0
+            for k in range(row.size):
+                along += row[k] * other[k]
+            along *= inverse
+            out[b, a] = along
+            for k in range(row.size):
+                other[k] -= along * inverse * row[k]
 
 
 @njit
-def triangulate(stack, out):
-    """Write matrices (n, r, s), r ≤ s, times an orthogonal matrix from the right: (n, r, r), lower triangles.
+def square_products(chosen, rank, offset, products, out):
+    """Write square matrices with the singular values of the products of `chosen` pairs, filled up by zeros.
 
-    Rows become orthogonal one after the other (modified Gram and Schmidt); their coefficients have the singular values.
-    The stack is overwritten.
+    Products of pair p have ``rank[p]`` rows, and those with more columns are overwritten.
     """
-    n, r, _ = stack.shape
-    for p in range(n):
-        rows, triangle = stack[p], out[p]
-        for a in range(r):
-            row = rows[a]
-            squared = 0.0
-            for k in range(row.size):
-                squared += row[k] * row[k]
-            norm = math.sqrt(squared)
-            inverse = 1.0 / norm if norm > 0.0 else 0.0
-            triangle[a, a] = norm
-            for b in range(a + 1, r):
-                other = rows[b]
-                along = 0.0
-                for k in range(row.size):
-                    along += row[k] * other[k]
-                along *= inverse
-                triangle[a, b], triangle[b, a] = 0.0, along
-                for k in range(row.size):
-                    other[k] -= along * inverse * row[k]
+    for q in range(chosen.size):
+        p = chosen[q]
+        r = rank[p]
+        product = products[offset[p] : offset[p + 1]].reshape(r, (offset[p + 1] - offset[p]) // r)
+        square = out[q]
+        square[:] = 0.0
+        if product.shape[1] == r:
+            for a in range(r):
+                source, target = product[a], square[a]
+                for b in range(r):
+                    target[b] = source[b]
+        else:
+            _triangulate(product, square)
+
+
+@njit
+def _aligned_squared(f, g):
+    """Squared Bures distance ‖UF − VG‖², U and V from the singular vectors of F Gᵀ, for factors (r, m), (s, m), r ≤ s.
+
+    Rows of UF Gᵀ are orthogonal. With p the unit vector along one of them, row a of VG is pᵀG; what is left of G beside
+    these rows counts in full.
+    """
+    r, s, m = f.shape[0], g.shape[0], f.shape[1]
+    w, turn = np.empty(r * s), np.eye(r)
+    _multiply(f, g, w)
+    rows = w.reshape(r, s)
+    orthogonalize_rows(rows, turn)
+    rest, way, aligned = g.copy(), np.empty(m), np.empty(m)
+    total = 0.0
+    for a in range(r):
+        p = rows[a]
+        squared = 0.0
+        for b in range(s):
+            squared += p[b] * p[b]
+        inverse = 1.0 / math.sqrt(squared) if squared > _TINY else 0.0
+        way[:] = 0.0
+        for b in range(r):
+            u, row = turn[a, b], f[b]
+            for k in range(m):
+                way[k] += u * row[k]
+        aligned[:] = 0.0
+        for b in range(s):
+            u, row = p[b] * inverse, g[b]
+            for k in range(m):
+                aligned[k] += u * row[k]
+        for k in range(m):
+            total += (way[k] - aligned[k]) * (way[k] - aligned[k])
+        for b in range(s):
+            u, row = p[b] * inverse, rest[b]
+            for k in range(m):
+                row[k] -= u * aligned[k]
+    for b in range(s):
+        row = rest[b]
+        for k in range(m):
+            total += row[k] * row[k]
+    return total
+
+
+@njit
+def align_pairs(f, g, chosen, squared):
+    """Write the squared distances of the `chosen` pairs of the same position in `f` and in `g`, by aligned factors."""
+    for q in range(chosen.size):
+        p = chosen[q]
+        first = f.rows[f.begin[p] : f.begin[p] + f.rank[p]]
+        second = g.rows[g.begin[p] : g.begin[p] + g.rank[p]]
+        if first.shape[0] <= second.shape[0]:
+            squared[p] = _aligned_squared(first, second)
+        else:
+            squared[p] = _aligned_squared(second, first)
