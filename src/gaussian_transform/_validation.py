@@ -98,6 +98,7 @@ def check_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
     if largest == 0.0:
         raise ValueError("sample_weight is zero for every point; at least one weight must be above 0.")
     weights = weights / largest  # first, so that the sum cannot overflow
+    weights[weights < 1e-290] = 0.0  # what cannot be divided by weighs nothing
     weights /= weights.sum()
     return weights
 
